@@ -1,0 +1,59 @@
+"""Why the answer is no: a closed list of codes, and the exception that carries one."""
+
+from enum import StrEnum
+
+from domain.board import Play
+
+
+class Breach(StrEnum):
+    """Every reason for which a well-formed command is refused. Codes are never renamed or reused."""
+
+    # the match
+    MATCH_NOT_FOUND = "match_not_found"
+    STALE_VERSION = "stale_version"
+    KEY_REUSED = "key_reused"
+    CONTENDED = "contended"
+    INVALID_SETTINGS = "invalid_settings"
+    INVALID_POSITION = "invalid_position"
+    # the seats
+    ALREADY_SEATED = "already_seated"
+    SEATS_TAKEN = "seats_taken"
+    NOT_SEATED = "not_seated"
+    # whose turn, and for what
+    NOT_STARTED = "not_started"
+    MATCH_OVER = "match_over"
+    MATCH_NOT_OVER = "match_not_over"
+    NOT_YOUR_TURN = "not_your_turn"
+    ROLL_FIRST = "roll_first"
+    ALREADY_ROLLED = "already_rolled"
+    ANSWER_FIRST = "answer_first"
+    NOTHING_TO_ANSWER = "nothing_to_answer"
+    # the cube and resigning
+    NO_CUBE = "no_cube"
+    CRAWFORD_GAME = "crawford_game"
+    CUBE_NOT_YOURS = "cube_not_yours"
+    CUBE_AT_LIMIT = "cube_at_limit"
+    STAKE_REFUSED_BEFORE = "stake_refused_before"
+    # the play
+    MALFORMED_NOTATION = "malformed_notation"
+    NO_CHECKER = "no_checker"
+    MUST_ENTER = "must_enter"
+    WRONG_DIRECTION = "wrong_direction"
+    NOT_THAT_DIE = "not_that_die"
+    POINT_BLOCKED = "point_blocked"
+    CANNOT_BEAR_OFF = "cannot_bear_off"
+    HIGHER_POINT_FIRST = "higher_point_first"
+    BOTH_DICE_PLAYABLE = "both_dice_playable"
+    MORE_DICE_PLAYABLE = "more_dice_playable"
+    LARGER_DIE_FIRST = "larger_die_first"
+    AMBIGUOUS_PLAY = "ambiguous_play"
+
+
+class RuleError(Exception):
+    """A command against the rules: nothing has happened. Carries the code, the rule in words, and for a play the legal ones."""
+
+    def __init__(self, breach: Breach, message: str, legal_plays: tuple[Play, ...] = ()) -> None:
+        super().__init__(message)
+        self.breach = breach
+        self.message = message
+        self.legal_plays = legal_plays

@@ -1,0 +1,124 @@
+"""What has happened: the eight kinds of event that a match is made of.
+
+These names are the storage format and the public one. A kind is never renamed, a field never retyped, a new field
+gets a default; tests/domain/test_events.py holds one literal line per kind for ever. Events carry no number, time or
+hash: those belong to the record around them (infra/log.py).
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from domain.board import Color, Dice, Play
+
+RULES = 1
+"""The version of the rules by which new matches are folded, recorded in `created`."""
+
+
+class Visibility(StrEnum):
+    """Who may see a match: everybody, whoever knows its id, or its two players."""
+
+    PUBLIC = "public"
+    UNLISTED = "unlisted"
+    PRIVATE = "private"
+
+
+class Stake(StrEnum):
+    """How much a resignation gives up: one, two or three times the cube, or the whole match."""
+
+    SINGLE = "single"
+    GAMMON = "gammon"
+    BACKGAMMON = "backgammon"
+    MATCH = "match"
+
+
+class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a sandbox match is given: a start position and the first rolls. It is for tests and never rated."""
+
+    start: str | None = None
+    """The first position as XGID, with X for white; None is the usual opening."""
+    dice: tuple[Dice, ...] = ()
+    """The rolls to come, in order (an opening roll is white's die, black's die); then dice are thrown."""
+
+
+class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What is agreed before the first roll (DESIGN.md section 2)."""
+
+    length: int | None
+    """Points that win the match; None is a money game: one game, won by whoever wins it."""
+    crawford: bool = True
+    """No doubling in the game right after a side first stands one point from winning."""
+    cube_limit: int = 64
+    """The highest value of the cube: a power of two up to 1024; 1 is no cube."""
+    jacoby: bool = False
+    """Money only: gammons and backgammons count once a player has turned the cube."""
+    automatic_doubles: int = 0
+    """Money only: how many tied opening rolls double the centred cube."""
+    visibility: Visibility = Visibility.PUBLIC
+    sandbox: Sandbox | None = None
+
+
+class _Event(
+    Struct, frozen=True, kw_only=True, rename="camel", tag=str.lower, tag_field="kind", forbid_unknown_fields=True
+):
+    pass
+
+
+class Created(_Event):
+    """The match exists; `color` is the seat that its creator takes."""
+
+    match: str
+    settings: Settings
+    color: Color
+    rules: int
+    rematch_of: str | None = None
+
+
+class Joined(_Event):
+    """A player, known by id alone, has taken a seat; the second one starts the match."""
+
+    color: Color
+    player: str
+
+
+class Rolled(_Event):
+    """Dice were thrown. An opening roll is white's die and black's; `by` is its winner, None for a tie."""
+
+    by: Color | None
+    dice: Dice
+    opening: bool = False
+
+
+class Moved(_Event):
+    """The roll was played: one checker move a die, highest point first, own numbering; empty for a dance."""
+
+    by: Color
+    play: Play
+
+
+class Doubled(_Event):
+    """The cube was offered at twice its value."""
+
+    by: Color
+
+
+class Accepted(_Event):
+    """The open offer, a double or a resignation, was accepted."""
+
+    by: Color
+
+
+class Refused(_Event):
+    """The open offer was refused: a double loses the game, a resignation leaves it where it stood."""
+
+    by: Color
+
+
+class Resigned(_Event):
+    """A player offered to lose at `stake`, or gave up the match."""
+
+    by: Color
+    stake: Stake
+
+
+Event = Created | Joined | Rolled | Moved | Doubled | Accepted | Refused | Resigned
