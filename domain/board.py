@@ -12,7 +12,7 @@ from msgspec import Struct
 OFF, BAR, CHECKERS = 0, 25, 15
 
 Side = tuple[int, ...]
-"""One player's checkers: 26 counts, own numbering, 0 = off, 1–6 home, 25 = bar. They sum to 15."""
+"""One player's checkers: 26 counts, own numbering, 0 = off, 1 to 6 home, 25 = bar. They sum to 15."""
 
 
 class Color(StrEnum):

@@ -50,7 +50,7 @@ class Breach(StrEnum):
 
 
 class RuleError(Exception):
-    """A command against the rules: nothing has happened. Carries the code, the rule in words, and for a play the legal ones."""
+    """A command is against the rules, and nothing has happened: the code, the rule in words, the legal plays of a play."""
 
     def __init__(self, breach: Breach, message: str, legal_plays: tuple[Play, ...] = ()) -> None:
         super().__init__(message)

@@ -6,11 +6,7 @@ from domain.board import Color, Dice, Play
 from domain.events import Settings, Stake
 
 
-class _Command(Struct, frozen=True, kw_only=True):
-    pass
-
-
-class Create(_Command):
+class Create(Struct, frozen=True, kw_only=True):
     """Open a match and take the seat `color`."""
 
     match: str
@@ -20,45 +16,45 @@ class Create(_Command):
     rematch_of: str | None = None
 
 
-class Join(_Command):
+class Join(Struct, frozen=True, kw_only=True):
     """Take the free seat."""
 
     player: str
 
 
-class Roll(_Command):
+class Roll(Struct, frozen=True, kw_only=True):
     """Throw the dice; `by` is None when the table does it, to open a game."""
 
     by: Color | None
     dice: Dice
 
 
-class Move(_Command):
+class Move(Struct, frozen=True, kw_only=True):
     """Play the roll: checker moves in any order, a checker's steps one by one or as one hop."""
 
     by: Color
     play: Play
 
 
-class Double(_Command):
+class Double(Struct, frozen=True, kw_only=True):
     """Offer the cube at twice its value."""
 
     by: Color
 
 
-class Accept(_Command):
+class Accept(Struct, frozen=True, kw_only=True):
     """Accept the open double or resignation."""
 
     by: Color
 
 
-class Refuse(_Command):
+class Refuse(Struct, frozen=True, kw_only=True):
     """Refuse the open double or resignation."""
 
     by: Color
 
 
-class Resign(_Command):
+class Resign(Struct, frozen=True, kw_only=True):
     """Offer to lose at `stake`, or give up the match."""
 
     by: Color

@@ -59,12 +59,18 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
 
 
 class _Event(
-    Struct, frozen=True, kw_only=True, rename="camel", tag=str.lower, tag_field="kind", forbid_unknown_fields=True
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    tag=str.lower,
+    tag_field="kind",
+    forbid_unknown_fields=True,
 ):
     pass
 
 
-class Created(_Event):
+class Created(_Event, frozen=True):
     """The match exists; `color` is the seat that its creator takes."""
 
     match: str
@@ -74,14 +80,14 @@ class Created(_Event):
     rematch_of: str | None = None
 
 
-class Joined(_Event):
+class Joined(_Event, frozen=True):
     """A player, known by id alone, has taken a seat; the second one starts the match."""
 
     color: Color
     player: str
 
 
-class Rolled(_Event):
+class Rolled(_Event, frozen=True):
     """Dice were thrown. An opening roll is white's die and black's; `by` is its winner, None for a tie."""
 
     by: Color | None
@@ -89,32 +95,32 @@ class Rolled(_Event):
     opening: bool = False
 
 
-class Moved(_Event):
+class Moved(_Event, frozen=True):
     """The roll was played: one checker move a die, highest point first, own numbering; empty for a dance."""
 
     by: Color
     play: Play
 
 
-class Doubled(_Event):
+class Doubled(_Event, frozen=True):
     """The cube was offered at twice its value."""
 
     by: Color
 
 
-class Accepted(_Event):
+class Accepted(_Event, frozen=True):
     """The open offer, a double or a resignation, was accepted."""
 
     by: Color
 
 
-class Refused(_Event):
+class Refused(_Event, frozen=True):
     """The open offer was refused: a double loses the game, a resignation leaves it where it stood."""
 
     by: Color
 
 
-class Resigned(_Event):
+class Resigned(_Event, frozen=True):
     """A player offered to lose at `stake`, or gave up the match."""
 
     by: Color

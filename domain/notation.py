@@ -1,5 +1,6 @@
 """Plays in standard notation: `24/18 13/11*`, `bar/20*/15`, `6/off(2)`; parsed and printed."""
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -67,14 +68,13 @@ def parse_play(text: str) -> Play:
                 f"cannot read {word!r}: a checker move looks like 13/7, bar/20*, 6/off or 8/5*(2)",
             )
         points = [
-            _NAMES[name] if (name := stop.rstrip("*").lower()) in _NAMES else int(name)
-            for stop in match[1].split("/")
+            _NAMES[name] if (name := stop.rstrip("*").lower()) in _NAMES else int(name) for stop in match[1].split("/")
         ]
         if any(point > BAR for point in points):
             raise RuleError(
                 Breach.MALFORMED_NOTATION,
                 f"cannot read {word!r}: points are 1 to 24, bar (25) and off (0)",
             )
-        trail = [CheckerMove(*pair) for pair in zip(points, points[1:], strict=False)]
+        trail = [CheckerMove(*pair) for pair in itertools.pairwise(points)]
         moves += trail * int(match[2] or 1)
     return tuple(moves)

@@ -160,9 +160,7 @@ def legal_plays(board: Board, color: Color, dice: Dice) -> tuple[Play, ...]:
     16
     """
     results = {_position(way): way[0] for way in _Turn(board, color).fullest(dice)}
-    return tuple(
-        play if play[0] >= play[-1] else play[::-1] for play in results.values() if play
-    )
+    return tuple(play if play[0] >= play[-1] else play[::-1] for play in results.values() if play)
 
 
 def has_play(board: Board, color: Color, dice: Dice) -> bool:
@@ -192,7 +190,10 @@ def judge(board: Board, color: Color, dice: Dice, moves: Sequence[CheckerMove]) 
     if len(results) == 1:
         return tuple(sorted(*results.values(), reverse=True))
     if results:
-        breach, why = Breach.AMBIGUOUS_PLAY, "name the points it passes: on its way it can hit different checkers"
+        breach, why = (
+            Breach.AMBIGUOUS_PLAY,
+            "name the points it passes: on its way it can hit different checkers",
+        )
     elif ways:
         breach, why = _too_few_dice(turn, dice, max(len(way[0]) for way, _ in ways))
     else:
@@ -210,7 +211,10 @@ def _too_few_dice(turn: _Turn, dice: Dice, played: int) -> tuple[Breach, str]:
             f"only one die can be played, so it must be the {large}, not the {small}",
         )
     if possible == 2 and not dice.is_double:
-        return Breach.BOTH_DICE_PLAYABLE, f"both the {large} and the {small} can be played, so both must be"
+        return (
+            Breach.BOTH_DICE_PLAYABLE,
+            f"both the {large} and the {small} can be played, so both must be",
+        )
     return (
         Breach.MORE_DICE_PLAYABLE,
         f"of {'/'.join(map(str, _faces(dice)))}, {possible} can be played, so {possible} must be; got {played}",
@@ -227,9 +231,7 @@ def _broken_rule(turn: _Turn, dice: Dice, moves: Play) -> tuple[Breach, str]:
     return Breach.NOT_THAT_DIE, f"{dice.first} and {dice.second} cannot make these moves together"
 
 
-def _broken_step(
-    turn: _Turn, way: _Way, left: _Dice, move: CheckerMove
-) -> tuple[Breach, str] | None:
+def _broken_step(turn: _Turn, way: _Way, left: _Dice, move: CheckerMove) -> tuple[Breach, str] | None:
     src, dst = move
     _, packed, occupied, _ = way
     name = format_move(move)
@@ -244,10 +246,10 @@ def _broken_step(
     if any(turn.spellings(way, left, (move,))):
         return None
     dice = ", ".join(map(str, left))
-    trips = [trip for trip in _trips(left) if src - sum(trip) == dst or dst == OFF and sum(trip) > src]
+    trips = [trip for trip in _trips(left) if src - sum(trip) == dst or (dst == OFF and sum(trip) > src)]
     if dst == OFF:
         others = occupied if packed >> 4 * src & 15 > 1 else occupied & ~(1 << src)
-        if others >= _OUTSIDE or src > 6 and (not trips or min(map(len, trips)) < 2):
+        if others >= _OUTSIDE or (src > 6 and (not trips or min(map(len, trips)) < 2)):
             return Breach.CANNOT_BEAR_OFF, f"{name}: all your checkers must be at home first"
         highest = others.bit_length() - 1
         if trips and src < highest:
@@ -288,9 +290,7 @@ class Destination(NamedTuple):
     steps: Play
 
 
-def destinations(
-    board: Board, color: Color, dice: Dice, played: Sequence[CheckerMove] = ()
-) -> tuple[Destination, ...]:
+def destinations(board: Board, color: Color, dice: Dice, played: Sequence[CheckerMove] = ()) -> tuple[Destination, ...]:
     """Every next move of one checker, over one die or several, after the checker moves already made.
 
     A step is here if and only if some legal play contains it after `played`, so no sequence of them strands a
@@ -308,7 +308,7 @@ def destinations(
     def completes(way: _Way, left: _Dice) -> bool:
         if len(way[0]) == most:
             return _position(way) in legal
-        return any(completes(*onward) for _, *onward in onwards(way, left, _ANY))
+        return any(completes(onward, rest) for _, onward, rest in onwards(way, left, _ANY))
 
     def trips(way: _Way, left: _Dice, points: int) -> Iterator[tuple[_Dice, _Way, _Dice]]:
         """Legal steps and, with the same checker, what may follow: the dice used, the way, the dice left."""

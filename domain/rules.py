@@ -1,0 +1,396 @@
+"""The law: what may happen (`decide`), and what it changes (`evolve`). Pure: chance is in the commands."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from functools import reduce
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from domain.board import CHECKERS, OFF, Board, Color, Dice, Play
+from domain.breach import Breach, RuleError
+from domain.commands import Accept, Command, Create, Double, Join, Move, Refuse, Resign, Roll
+from domain.events import (
+    RULES,
+    Accepted,
+    Created,
+    Doubled,
+    Event,
+    Joined,
+    Moved,
+    Refused,
+    Resigned,
+    Rolled,
+    Settings,
+    Stake,
+)
+from domain.match import (
+    MULTIPLIER,
+    Crawford,
+    Cube,
+    End,
+    LastPlay,
+    Match,
+    OnRoll,
+    Opening,
+    Over,
+    Result,
+    ToAnswer,
+    ToPlay,
+    Waiting,
+)
+from domain.plays import has_play, judge
+from domain.position import parse_xgid, phase_of
+
+LONGEST_MATCH = 99
+HIGHEST_CUBE = 1024
+LONGEST_SCRIPT = 1000
+
+
+class Action(StrEnum):
+    """What a person can do at a match, by the verb of its mutation."""
+
+    JOIN = "join"
+    ROLL = "roll"
+    MOVE = "move"
+    DOUBLE = "double"
+    ACCEPT = "accept"
+    REFUSE = "refuse"
+    RESIGN = "resign"
+    REMATCH = "rematch"
+
+
+def decide(match: Match | None, command: Command) -> tuple[Event, ...]:
+    """The events that `command` brings about at `match` (None: none yet). Raises RuleError, and nothing has happened.
+
+    A roll that cannot be played is followed by its dance.
+    """
+    if isinstance(command, Create):
+        return _create(match, command)
+    if match is None:
+        raise RuleError(Breach.MATCH_NOT_FOUND, "there is no such match")
+    match command:
+        case Join(player=player):
+            event: Event = _join(match, player)
+        case Roll(by=by, dice=dice):
+            event = _roll(match, by, dice)
+        case Move(by=by, play=play):
+            _require_turn(match, by)
+            if not isinstance(match.phase, ToPlay):
+                raise RuleError(Breach.ROLL_FIRST, "roll the dice before you move")
+            event = Moved(by=by, play=judge(match.board, by, match.phase.dice, play))
+        case Double(by=by):
+            event = _double(match, by)
+        case Accept(by=by):
+            _require_offer(match, by)
+            event = Accepted(by=by)
+        case Refuse(by=by):
+            _require_offer(match, by)
+            event = Refused(by=by)
+        case Resign(by=by, stake=stake):
+            event = _resign(match, by, stake)
+        case _:
+            assert_never(command)
+    if isinstance(event, Rolled | Joined):
+        after = evolve(match, event)
+        phase = after.phase
+        if isinstance(phase, ToPlay) and not has_play(after.board, phase.color, phase.dice):
+            return event, Moved(by=phase.color, play=())
+    return (event,)
+
+
+def _create(match: Match | None, command: Create) -> tuple[Event, ...]:
+    if match is not None:
+        raise RuleError(Breach.INVALID_SETTINGS, "this match has been created already")
+    settings = _checked(command.settings)
+    return (
+        Created(
+            match=command.match,
+            settings=settings,
+            color=command.color,
+            rules=RULES,
+            rematch_of=command.rematch_of,
+        ),
+        Joined(color=command.color, player=command.player),
+    )
+
+
+def _checked(settings: Settings) -> Settings:
+    """The settings, if they can be played; RuleError INVALID_SETTINGS or INVALID_POSITION if not."""
+    length, limit, doubles = settings.length, settings.cube_limit, settings.automatic_doubles
+    wrong: list[str] = []
+    if length is not None and not 1 <= length <= LONGEST_MATCH:
+        wrong.append(f"length is {length}; a match is won at 1 to {LONGEST_MATCH} points, null is a money game")
+    if not 1 <= limit <= HIGHEST_CUBE or limit & limit - 1:
+        wrong.append(f"cubeLimit is {limit}; it is a power of two from 1 (no cube) to {HIGHEST_CUBE}")
+    if not 0 <= doubles <= 10:
+        wrong.append(f"automaticDoubles is {doubles}; 0 to 10 can be")
+    if length is not None and settings.jacoby:
+        wrong.append("jacoby is for money games (length null)")
+    if length is not None and doubles:
+        wrong.append("automaticDoubles are for money games (length null)")
+    if sandbox := settings.sandbox:
+        if len(sandbox.dice) > LONGEST_SCRIPT:
+            wrong.append(f"sandbox.dice has {len(sandbox.dice)} rolls; at most {LONGEST_SCRIPT} can be")
+        for dice in sandbox.dice:
+            if not all(1 <= die <= 6 for die in dice):
+                wrong.append(f"sandbox.dice has {list(dice)}; each die is 1 to 6")
+                break
+        if sandbox.start is not None:
+            start = parse_xgid(sandbox.start)
+            for name, got, said in (
+                ("length", length, start.length),
+                ("cubeLimit", limit, start.cube_limit),
+                ("jacoby", settings.jacoby, start.jacoby),
+            ):
+                if got != said:
+                    wrong.append(f"{name} is {got}, and the start position says {said}")
+    if wrong:
+        raise RuleError(Breach.INVALID_SETTINGS, "; ".join(wrong))
+    return settings
+
+
+def _join(match: Match, player: str) -> Joined:
+    if match.seat_of(player):
+        raise RuleError(Breach.ALREADY_SEATED, "you sit at this match already")
+    for color in Color:
+        if match.player(color) is None:
+            return Joined(color=color, player=player)
+    raise RuleError(Breach.SEATS_TAKEN, "both seats of this match are taken")
+
+
+def _require_started(match: Match) -> None:
+    if isinstance(match.phase, Over):
+        raise RuleError(Breach.MATCH_OVER, f"the match is over: {match.phase.winner} has won it")
+    if isinstance(match.phase, Waiting | Opening):
+        raise RuleError(Breach.NOT_STARTED, "the match begins when both seats are taken")
+
+
+def _require_turn(match: Match, by: Color) -> None:
+    """It is for `by` to roll, double or move, and no offer is open."""
+    _require_started(match)
+    if isinstance(match.phase, ToAnswer) and match.phase.color is by:
+        offer = "double" if match.phase.stake is None else "resignation"
+        raise RuleError(Breach.ANSWER_FIRST, f"accept or refuse {by.opponent}'s {offer} first")
+    if isinstance(match.phase, ToAnswer):
+        raise RuleError(Breach.NOT_YOUR_TURN, f"your offer waits for {by.opponent}'s answer")
+    if match.turn is not by:
+        raise RuleError(Breach.NOT_YOUR_TURN, f"it is {by.opponent}'s turn")
+
+
+def _require_offer(match: Match, by: Color) -> None:
+    _require_started(match)
+    if not isinstance(match.phase, ToAnswer):
+        raise RuleError(Breach.NOTHING_TO_ANSWER, "no double or resignation is open")
+    if match.phase.color is not by:
+        raise RuleError(Breach.NOT_YOUR_TURN, f"it is for {by.opponent} to answer")
+
+
+def _roll(match: Match, by: Color | None, dice: Dice) -> Rolled:
+    if by is None and isinstance(match.phase, Opening):
+        winner = None if dice.is_double else Color.WHITE if dice.first > dice.second else Color.BLACK
+        return Rolled(by=winner, dice=dice, opening=True)
+    if by is None:
+        raise RuleError(Breach.NOT_YOUR_TURN, "the table rolls only to open a game")
+    _require_turn(match, by)
+    if isinstance(match.phase, ToPlay):
+        raise RuleError(Breach.ALREADY_ROLLED, "you have rolled: play the roll")
+    return Rolled(by=by, dice=dice)
+
+
+def doubling_breach(match: Match, by: Color) -> tuple[Breach, str] | None:
+    """Why `by`, being on roll, may not double; None if it may."""
+    limit, cube = match.settings.cube_limit, match.cube
+    if limit == 1:
+        return Breach.NO_CUBE, "this match is played without a cube"
+    if match.crawford is Crawford.NOW:
+        return Breach.CRAWFORD_GAME, "nobody may double in the Crawford game"
+    if cube.owner is by.opponent:
+        return Breach.CUBE_NOT_YOURS, f"{by.opponent} owns the cube"
+    if cube.value >= limit:
+        return Breach.CUBE_AT_LIMIT, f"the cube is at its limit of {limit}"
+    return None
+
+
+def _double(match: Match, by: Color) -> Doubled:
+    _require_turn(match, by)
+    if isinstance(match.phase, ToPlay):
+        raise RuleError(Breach.ALREADY_ROLLED, "you may double only before you roll")
+    if breach := doubling_breach(match, by):
+        raise RuleError(*breach)
+    return Doubled(by=by)
+
+
+def _resign(match: Match, by: Color, stake: Stake) -> Resigned:
+    _require_started(match)
+    if stake is not Stake.MATCH:
+        if isinstance(match.phase, ToAnswer):
+            offer = "double" if match.phase.stake is None else "resignation"
+            raise RuleError(Breach.ANSWER_FIRST, f"a {offer} is open: it must be answered first")
+        if (by, stake) in match.refused_stakes:
+            raise RuleError(
+                Breach.STAKE_REFUSED_BEFORE,
+                f"a {stake} was refused in this position; offer it again when the position has changed",
+            )
+    return Resigned(by=by, stake=stake)
+
+
+def rolls_by_itself(match: Match, auto_roll: Callable[[Color], bool]) -> bool:
+    """Whether the table rolls now: to open a game, or for a player who wishes it and could gain nothing by doubling."""
+    phase = match.phase
+    if not isinstance(phase, OnRoll):
+        return isinstance(phase, Opening)
+    color = phase.color
+    return auto_roll(color) and (doubling_breach(match, color) is not None or match.doubling_is_dead(color))
+
+
+def allowed_actions(match: Match, color: Color | None) -> tuple[Action, ...]:
+    """What `color` may do now; None is somebody without a seat."""
+    phase = match.phase
+    if color is None:
+        return (Action.JOIN,) if isinstance(phase, Waiting) else ()
+    if isinstance(phase, Waiting | Opening):
+        return ()
+    if isinstance(phase, Over):
+        return (Action.REMATCH,)
+    actions: list[Action] = []
+    if isinstance(phase, OnRoll) and phase.color is color:
+        actions.append(Action.ROLL)
+        if doubling_breach(match, color) is None:
+            actions.append(Action.DOUBLE)
+    elif isinstance(phase, ToPlay) and phase.color is color:
+        actions.append(Action.MOVE)
+    elif isinstance(phase, ToAnswer) and phase.color is color:
+        actions += [Action.ACCEPT, Action.REFUSE]
+    return (*actions, Action.RESIGN)
+
+
+def evolve(match: Match | None, event: Event) -> Match:
+    """The match after `event`, which is taken to be legal. Raises AssertionError for an impossible history."""
+    if isinstance(event, Created):
+        assert match is None, "a match is created once"
+        return _created(event)
+    assert match is not None, "a log begins with `created`"
+    match event:
+        case Moved(by=by, play=play):
+            return _moved(match, by, play)
+        case Rolled():
+            return _rolled(match, event)
+        case Joined(color=color, player=player):
+            joined = replace(match, **{color.value: player})
+            return joined if None in (joined.white, joined.black) else _started(joined)
+        case Doubled(by=by):
+            phase = match.phase
+            assert isinstance(phase, OnRoll), "only a player on roll doubles"
+            return replace(match, phase=ToAnswer(by.opponent, None, phase))
+        case Accepted(by=by) | Refused(by=by):
+            return _answered(match, by, isinstance(event, Accepted))
+        case Resigned(by=by, stake=stake):
+            if match.concedes_all(by, stake):
+                counted, points = match.lost_by(by, stake)
+                return _game_over(match, by.opponent, points, counted, End.RESIGNATION)
+            phase = match.phase
+            assert isinstance(phase, OnRoll | ToPlay), "an offer is open already"
+            return replace(match, phase=ToAnswer(by.opponent, stake, phase))
+        case _:
+            assert_never(event)
+
+
+def fold(events: Iterable[Event], match: Match | None = None) -> Match:
+    """The match that a log makes, from its start or on from `match`. Raises AssertionError if there is none."""
+    folded = reduce(evolve, events, match)
+    assert folded is not None, "an empty log is no match"
+    return folded
+
+
+def _created(event: Created) -> Match:
+    settings = event.settings
+    length = settings.length
+    crawford = Crawford.AHEAD if settings.crawford and length is not None and length > 1 else Crawford.PAST
+    match = Match(id=event.match, settings=settings, rematch_of=event.rematch_of, crawford=crawford)
+    if settings.sandbox is None or settings.sandbox.start is None:
+        return match
+    start = parse_xgid(settings.sandbox.start)
+    if start.crawford:
+        crawford = Crawford.NOW
+    elif length is not None and max(start.score) == length - 1:
+        crawford = Crawford.PAST
+    return replace(match, board=start.board, cube=start.cube, start_score=start.score, crawford=crawford)
+
+
+def _started(match: Match) -> Match:
+    sandbox = match.settings.sandbox
+    if sandbox is None or sandbox.start is None:
+        return replace(match, phase=Opening())
+    return replace(match, phase=phase_of(parse_xgid(sandbox.start)))
+
+
+def _rolled(match: Match, event: Rolled) -> Match:
+    phase = match.phase
+    if not isinstance(phase, Opening):
+        assert event.by is not None, "only an opening is a tie"
+        assert isinstance(phase, OnRoll), "only a player on roll rolls"
+        return replace(match, phase=ToPlay(event.by, event.dice), rolls=match.rolls + 1)
+    cube = phase.cube
+    if event.by is None and match.settings.automatic_doubles >= cube.value.bit_length():
+        cube = Cube(min(cube.value * 2, match.settings.cube_limit))
+    return replace(
+        match,
+        board=Board(),
+        cube=cube,
+        phase=Opening(cube) if event.by is None else ToPlay(event.by, event.dice),
+        rolls=match.rolls + 1,
+        last_play=None,
+        refused_stakes=(),
+    )
+
+
+def _moved(match: Match, by: Color, play: Play) -> Match:
+    phase = match.phase
+    assert isinstance(phase, ToPlay), "a play follows its roll"
+    last = LastPlay(by, phase.dice, play, match.board)
+    if not play:
+        return replace(match, phase=OnRoll(by.opponent), last_play=last)
+    board = match.board.after(by, play)
+    moved = replace(match, board=board, phase=OnRoll(by.opponent), last_play=last, refused_stakes=())
+    if board.side(by)[OFF] < CHECKERS:
+        return moved
+    stake = _won(board, by) if not match.settings.jacoby or match.cube.owner else Stake.SINGLE
+    return _game_over(moved, by, MULTIPLIER[stake] * match.cube.value, stake, End.BEAR_OFF)
+
+
+def _won(board: Board, winner: Color) -> Stake:
+    loser = board.side(winner.opponent)
+    if loser[OFF]:
+        return Stake.SINGLE
+    return Stake.BACKGAMMON if any(loser[19:]) else Stake.GAMMON
+
+
+def _answered(match: Match, by: Color, accepted: bool) -> Match:
+    offer = match.phase
+    assert isinstance(offer, ToAnswer), "there is nothing to answer"
+    if offer.stake is None:
+        if accepted:
+            cube = Cube(match.cube.value * 2, by)
+            return replace(match, cube=cube, phase=offer.resume, refused_stakes=())
+        return _game_over(match, by.opponent, match.cube.value, Stake.SINGLE, End.DROP)
+    if accepted:
+        counted, points = match.lost_by(by.opponent, offer.stake)
+        return _game_over(match, by, points, counted, End.RESIGNATION)
+    refused = (*match.refused_stakes, (by.opponent, offer.stake))
+    return replace(match, phase=offer.resume, refused_stakes=refused)
+
+
+def _game_over(match: Match, winner: Color, points: int, stake: Stake, end: End) -> Match:
+    """The game is won; then the match is, or the next game opens, with or without the cube."""
+    results = (*match.results, Result(winner, points, stake, match.cube.value, end))
+    scored = replace(match, results=results)
+    length = match.settings.length
+    if length is None or scored.score(winner) == length:
+        return replace(scored, phase=Over(winner))
+    crawford = match.crawford
+    if crawford is Crawford.NOW:
+        crawford = Crawford.PAST
+    elif crawford is Crawford.AHEAD and scored.away(winner) == 1:
+        crawford = Crawford.NOW
+    return replace(scored, phase=Opening(), crawford=crawford)

@@ -1,0 +1,1 @@
+"""What is outside the process: the event store, the doorbell, the settings, chance."""
