@@ -50,7 +50,7 @@ class Breach(StrEnum):
 
 
 class RuleError(Exception):
-    """A command is against the rules, and nothing has happened: the code, the rule in words, the legal plays of a play."""
+    """A command is against the rules, and nothing has happened: code, the rule in words, the legal plays of a play."""
 
     def __init__(self, breach: Breach, message: str, legal_plays: tuple[Play, ...] = ()) -> None:
         super().__init__(message)

@@ -102,6 +102,8 @@ class Match(Struct, frozen=True, kw_only=True):
     id: str
     settings: Settings
     rematch_of: str | None = None
+    first_seat: Color = Color.WHITE
+    """The seat that the creator takes."""
     white: str | None = None
     black: str | None = None
     board: Board = Board()
@@ -135,6 +137,12 @@ class Match(Struct, frozen=True, kw_only=True):
         """Points that `color` still needs; None in a money game."""
         length = self.settings.length
         return None if length is None else length - self.score(color)
+
+    @property
+    def scripted_dice(self) -> Dice | None:
+        """What a sandbox's script says that the next roll is; None when the dice are thrown."""
+        script = self.settings.sandbox.dice if self.settings.sandbox else ()
+        return script[self.rolls] if self.rolls < len(script) else None
 
     @property
     def winner(self) -> Color | None:

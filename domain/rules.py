@@ -153,7 +153,7 @@ def _checked(settings: Settings) -> Settings:
 def _join(match: Match, player: str) -> Joined:
     if match.seat_of(player):
         raise RuleError(Breach.ALREADY_SEATED, "you sit at this match already")
-    for color in Color:
+    for color in (match.first_seat, match.first_seat.opponent):
         if match.player(color) is None:
             return Joined(color=color, player=player)
     raise RuleError(Breach.SEATS_TAKEN, "both seats of this match are taken")
@@ -296,6 +296,51 @@ def evolve(match: Match | None, event: Event) -> Match:
             assert_never(event)
 
 
+def check(match: Match | None, event: Event) -> Match:
+    """The match after `event`, if the event is legal where it stands; RuleError if it is not.
+
+    Legal is what `decide` gives for the command behind it, word for word; a roll that cannot be played is followed by
+    its dance, and a sandbox's dice are those of its script.
+    """
+    match event:
+        case Created():
+            command: Command = Create(
+                match=event.match,
+                settings=event.settings,
+                color=event.color,
+                player="",
+                rematch_of=event.rematch_of,
+            )
+        case Joined(player=player):
+            command = Join(player=player)
+        case Rolled(by=by, dice=dice, opening=opening):
+            if not all(1 <= die <= 6 for die in dice):
+                raise RuleError(Breach.INVALID_POSITION, f"dice show 1 to 6, not {dice.first} and {dice.second}")
+            if match and match.scripted_dice not in (None, dice):
+                raise RuleError(Breach.INVALID_POSITION, "the script of this sandbox has another roll here")
+            command = Roll(by=None if opening else by, dice=dice)
+        case Moved(by=by, play=play):
+            command = Move(by=by, play=play)
+        case Doubled(by=by):
+            command = Double(by=by)
+        case Accepted(by=by):
+            command = Accept(by=by)
+        case Refused(by=by):
+            command = Refuse(by=by)
+        case Resigned(by=by, stake=stake):
+            command = Resign(by=by, stake=stake)
+        case _:
+            assert_never(event)
+    if match and isinstance(match.phase, ToPlay) and not isinstance(event, Moved):
+        phase = match.phase
+        if not has_play(match.board, phase.color, phase.dice):
+            raise RuleError(Breach.ALREADY_ROLLED, "a roll that cannot be played is followed by its dance")
+    decided, *_ = decide(match, command)
+    if decided != event:
+        raise RuleError(Breach.INVALID_POSITION, f"the rules make of it {decided}")
+    return evolve(match, event)
+
+
 def fold(events: Iterable[Event], match: Match | None = None) -> Match:
     """The match that a log makes, from its start or on from `match`. Raises AssertionError if there is none."""
     folded = reduce(evolve, events, match)
@@ -307,7 +352,13 @@ def _created(event: Created) -> Match:
     settings = event.settings
     length = settings.length
     crawford = Crawford.AHEAD if settings.crawford and length is not None and length > 1 else Crawford.PAST
-    match = Match(id=event.match, settings=settings, rematch_of=event.rematch_of, crawford=crawford)
+    match = Match(
+        id=event.match,
+        settings=settings,
+        rematch_of=event.rematch_of,
+        first_seat=event.color,
+        crawford=crawford,
+    )
     if settings.sandbox is None or settings.sandbox.start is None:
         return match
     start = parse_xgid(settings.sandbox.start)

@@ -1,0 +1,409 @@
+"""The table: where commands meet matches, and where matches are watched. The whole application layer.
+
+One process keeps the matches it has folded lately; they are a cache, and the store decides. A command is decided on
+what is cached and appended after that version: if the match has moved on, the append conflicts, and the command is
+decided again. A refusal is never taken from a stale match either.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from domain.board import Color, Dice
+from domain.breach import Breach, RuleError
+from domain.commands import Command, Create, Join, Roll
+from domain.events import Event, Settings, Visibility
+from domain.match import Match, OnRoll, Over
+from domain.rules import decide, evolve, fold, rolls_by_itself
+from infra.bus import Bus
+from infra.dice import throw
+from infra.log import GENESIS, Recorded, encode_time, record
+from infra.store import Append, Conflict, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status
+
+KEPT_MATCHES = 10_000
+"""Folded matches kept in memory."""
+
+ATTEMPTS = 20
+"""How often a command is decided anew because another process was quicker."""
+
+KEPT_NAMES = 100_000
+"""Names of players kept in memory."""
+
+ID_LENGTH = 22
+_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+def new_id() -> str:
+    """An id nobody can guess (108 bits), in letters that read and paste well."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
+
+
+class Step(Struct, frozen=True):
+    """One recorded event and the match after it."""
+
+    recorded: Recorded
+    match: Match
+
+
+class Head(Struct, frozen=True):
+    """The newest version of a match that this process knows, and who wants the table to roll (white, black)."""
+
+    match: Match
+    version: int
+    hash: str
+    at: datetime
+    auto_roll: tuple[bool, bool]
+
+
+class _Cup:
+    """Throws dice, and on a second attempt the same ones again: whoever is interrupted never re-rolls."""
+
+    def __init__(self) -> None:
+        self._thrown: list[Dice] = []
+
+    def throws(self) -> Callable[[Match], Dice]:
+        """The dice for one attempt: what a sandbox's script says, else the next throw."""
+        throws = self._all()
+        return lambda match: match.scripted_dice or next(throws)
+
+    def _all(self) -> Iterator[Dice]:
+        at = 0
+        while True:
+            if at == len(self._thrown):
+                self._thrown.append(throw())
+            yield self._thrown[at]
+            at += 1
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """Who commands, and the guards that came with it."""
+
+    player: str
+    expected_version: int | None = None
+    key: Key | None = None
+
+
+class Done(Struct, frozen=True):
+    """What a command has come to: the match after it, and the steps that led there."""
+
+    head: Head
+    steps: list[Step]
+
+
+_Throws = Callable[[Match], Dice]
+_Plan = tuple[Sequence[Command], tuple[bool, bool]]
+"""The commands to perform, and who wants the table to roll (white, black)."""
+
+
+class Table:
+    """Every match, for every client of this process."""
+
+    def __init__(self, store: SqlStore, bus: Bus) -> None:
+        self._store = store
+        self._bus = bus
+        self._heads: OrderedDict[str, Head] = OrderedDict()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._names: OrderedDict[str, str] = OrderedDict()
+
+    # players
+
+    async def register(self, name: str) -> PlayerRow:
+        """A new player of this name."""
+        player = PlayerRow(id=new_id(), name=name, created_at=encode_time(datetime.now(UTC)))
+        await self._store.add_player(player)
+        return player
+
+    async def names(self, ids: Iterable[str]) -> dict[str, str]:
+        """The names of those players that exist."""
+        missing = {id_ for id_ in ids if id_ not in self._names}
+        if missing:
+            for player in await self._store.players(missing):
+                self._names[player.id] = player.name
+        found = {id_: self._names[id_] for id_ in ids if id_ in self._names}
+        while len(self._names) > KEPT_NAMES:
+            self._names.popitem(last=False)
+        return found
+
+    # commands
+
+    async def create(self, request: Request, settings: Settings, color: Color, auto_roll: bool) -> Done:
+        """Open a match and seat its creator."""
+        match_id = new_id()
+        command = Create(match=match_id, settings=settings, color=color, player=request.player)
+        wishes = (auto_roll, auto_roll)
+        return await self._perform(match_id, request, lambda head, dice: ([command], wishes))
+
+    async def join(self, match_id: str, request: Request, auto_roll: bool) -> Done:
+        """Take the free seat; the second player's joining starts the match."""
+
+        def plan(head: Head | None, dice: _Throws) -> _Plan:
+            if head is None:
+                raise _not_found(match_id)
+            taken = head.match.player(Color.WHITE)
+            wishes = (head.auto_roll[0], auto_roll) if taken else (auto_roll, head.auto_roll[1])
+            return [Join(player=request.player)], wishes
+
+        return await self._perform(match_id, request, plan)
+
+    async def act(self, match_id: str, request: Request, command: Callable[[Color, _Throws, Match], Command]) -> Done:
+        """Do what `command` makes for the seat of the player who asks."""
+
+        def plan(head: Head | None, dice: _Throws) -> _Plan:
+            if head is None or not visible(head.match, request.player):
+                raise _not_found(match_id)
+            color = head.match.seat_of(request.player)
+            if color is None:
+                raise RuleError(Breach.NOT_SEATED, "only the two players of this match may do that")
+            return [command(color, dice, head.match)], head.auto_roll
+
+        return await self._perform(match_id, request, plan)
+
+    async def rematch(self, match_id: str, request: Request) -> Done:
+        """Propose another match, colours swapped; or accept the other side's proposal, which starts it."""
+        head = await self.head(match_id, request.player)
+        color = head.match.seat_of(request.player)
+        if color is None:
+            raise RuleError(Breach.NOT_SEATED, "only the two players of this match may do that")
+        if head.match.winner is None:
+            raise RuleError(Breach.MATCH_NOT_OVER, "a rematch can be proposed when the match is over")
+        if request.expected_version not in (None, head.version):
+            raise _stale(request, head)
+        successor = rematch_id(match_id)
+        if existing := await self._newest(successor):
+            return Done(existing, [])
+        await self._store.propose_rematch(match_id, color)
+        row = await self._store.match(match_id)
+        if row is None or row.rematch_by == color:
+            return Done(head, [])
+        proposer, accepter = head.match.player(color.opponent), head.match.player(color)
+        assert proposer is not None
+        assert accepter is not None
+        commands: list[Command] = [
+            Create(
+                match=successor,
+                settings=head.match.settings,
+                color=color,
+                player=proposer,
+                rematch_of=match_id,
+            ),
+            Join(player=accepter),
+        ]
+        white, black = head.auto_roll
+        try:
+            key_only = Request(player=request.player, key=request.key)
+            return await self._perform(successor, key_only, lambda head, dice: (commands, (black, white)))
+        except RuleError:
+            existing = await self._newest(successor)
+            if existing is None:
+                raise
+            return Done(existing, [])
+
+    async def _perform(self, match_id: str, request: Request, plan: Callable[[Head | None, _Throws], _Plan]) -> Done:
+        """Decide what `plan` asks for and append it, again if the match has moved on meanwhile. Raises RuleError."""
+        cup = _Cup()
+        lock = self._locks.get(match_id)
+        if lock is None:
+            lock = self._locks[match_id] = asyncio.Lock()
+        async with lock:
+            head, newest = self._heads.get(match_id), False
+            for _ in range(ATTEMPTS):
+                if head is None and not newest:
+                    head, newest = await self._newest(match_id), True
+                try:
+                    append, steps = _decided(head, request, plan, cup.throws())
+                    await self._store.append(append)
+                except RuleError:
+                    if not newest:
+                        head = None
+                        continue
+                    if replayed := await self._replayed(request):
+                        return replayed
+                    raise
+                except KeyTaken:
+                    if replayed := await self._replayed(request):
+                        return replayed
+                except Conflict:
+                    head, newest = None, False
+                else:
+                    done = Done(_head_of(append), steps)
+                    self._keep(done.head)
+                    await self._bus.publish(match_id, done.head.version)
+                    return done
+        raise RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again")
+
+    async def _replayed(self, request: Request) -> Done | None:
+        """The answer that the request's idempotency key got before. Raises RuleError for another input."""
+        key = request.key
+        command = await self._store.command(key.player_id, key.key) if key else None
+        if key is None or command is None:
+            return None
+        if command.fingerprint != key.fingerprint:
+            raise RuleError(Breach.KEY_REUSED, f"the idempotency key {key.key!r} was used before with other input")
+        steps = [step async for step in self._steps(command.match_id, 0, command.last_seq)]
+        newest = await self._newest(command.match_id)
+        assert newest is not None
+        last = steps[-1]
+        head = Head(last.match, last.recorded.seq, last.recorded.hash, last.recorded.at, newest.auto_roll)
+        return Done(head, steps[command.first_seq - 1 :])
+
+    # views
+
+    async def head(self, match_id: str, viewer: str | None) -> Head:
+        """The match as it stands. Raises RuleError MATCH_NOT_FOUND, also for whoever may not see it."""
+        head = await self._newest(match_id)
+        if head is None or not visible(head.match, viewer):
+            raise _not_found(match_id)
+        return head
+
+    async def heads(self, rows: Iterable[MatchRow]) -> list[Head]:
+        """The matches of these rows, as they stand."""
+        found = [await self._newest(row.id) for row in rows]
+        return [head for head in found if head is not None]
+
+    async def row(self, match_id: str) -> MatchRow | None:
+        """What lists know of a match."""
+        return await self._store.match(match_id)
+
+    async def newest(
+        self,
+        viewer: str | None,
+        *,
+        first: int,
+        before: tuple[str, str] | None,
+        status: Status | None,
+        player: str | None,
+    ) -> list[MatchRow]:
+        """A page of the newest matches that `viewer` finds in lists; see SqlStore.newest."""
+        return await self._store.newest(first=first, before=before, status=status, player=player, viewer=viewer)
+
+    async def steps(self, head: Head, after: int, until: int) -> list[Step]:
+        """The steps of a match with after < seq <= until."""
+        return [step async for step in self._steps(head.match.id, after, until)]
+
+    async def watch(self, match_id: str, after: int, viewer: str | None) -> AsyncIterator[Step]:
+        """Every step after number `after`, once and in order, those to come included; ends when the match is over.
+
+        Raises RuleError MATCH_NOT_FOUND, and STALE_VERSION for an `after` that the match has not come to.
+        """
+        head = await self.head(match_id, viewer)
+        if not 0 <= after <= head.version:
+            raise RuleError(
+                Breach.STALE_VERSION, f"after is {after}; the match is at version {head.version}, and 0 is its start"
+            )
+        if after == head.version:
+            match: Match | None = head.match
+        else:
+            match = await self._match_at(match_id, after)
+        with self._bus.subscribe(match_id) as wakes:
+            async for _ in wakes:
+                for recorded in await self._store.read(match_id, after):
+                    match = evolve(match, recorded.event)
+                    after = recorded.seq
+                    yield Step(recorded, match)
+                if match is not None and isinstance(match.phase, Over):
+                    return
+
+    async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
+        match: Match | None = None
+        for recorded in await self._store.read(match_id, 0, until):
+            match = evolve(match, recorded.event)
+            if recorded.seq > after:
+                yield Step(recorded, match)
+
+    async def _match_at(self, match_id: str, version: int) -> Match | None:
+        records = await self._store.read(match_id, 0, version)
+        return fold(recorded.event for recorded in records) if records else None
+
+    async def _newest(self, match_id: str) -> Head | None:
+        """The match as the store has it now; None if there is none."""
+        known = self._heads.get(match_id)
+        if known is not None and isinstance(known.match.phase, Over):
+            return known
+        records = await self._store.read(match_id, known.version if known else 0)
+        if not records:
+            return known
+        match = fold((recorded.event for recorded in records), known.match if known else None)
+        row = await self._store.match(match_id)
+        assert row is not None
+        last = records[-1]
+        head = Head(match, last.seq, last.hash, last.at, (row.white_auto_roll, row.black_auto_roll))
+        self._keep(head)
+        return head
+
+    def _keep(self, head: Head) -> None:
+        known = self._heads.get(head.match.id)
+        if known is None or known.version < head.version:
+            self._heads[head.match.id] = head
+        self._heads.move_to_end(head.match.id)
+        while len(self._heads) > KEPT_MATCHES:
+            self._heads.popitem(last=False)
+
+
+def visible(match: Match, viewer: str | None) -> bool:
+    """Whether `viewer` (None: anybody) may see the match: a private one is for its players."""
+    private = match.settings.visibility is Visibility.PRIVATE
+    return not private or (viewer is not None and match.seat_of(viewer) is not None)
+
+
+def rematch_id(match_id: str) -> str:
+    """The id of a match's rematch: one only, whoever accepts and however often."""
+    digest = int.from_bytes(hashlib.sha256(f"rematch of {match_id}".encode()).digest())
+    letters = []
+    for _ in range(ID_LENGTH):
+        digest, at = divmod(digest, len(_ALPHABET))
+        letters.append(_ALPHABET[at])
+    return "".join(letters)
+
+
+def _decided(
+    head: Head | None, request: Request, plan: Callable[[Head | None, _Throws], _Plan], dice: _Throws
+) -> tuple[Append, list[Step]]:
+    """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
+    commands, auto_roll = plan(head, dice)
+    if head is not None and request.expected_version not in (None, head.version):
+        raise _stale(request, head)
+    match = head.match if head else None
+    events: list[Event] = []
+    states: list[Match] = []
+
+    def apply(command: Command) -> Match:
+        nonlocal match
+        for event in decide(match, command):
+            match = evolve(match, event)
+            events.append(event)
+            states.append(match)
+        assert match is not None
+        return match
+
+    for command in commands:
+        after = apply(command)
+    while rolls_by_itself(after, lambda color: auto_roll[color is Color.BLACK]):
+        by = after.phase.color if isinstance(after.phase, OnRoll) else None
+        after = apply(Roll(by=by, dice=dice(after)))
+    at = datetime.now(UTC)
+    if head is not None:
+        at = max(at, head.at)
+    recorded = record(head.hash if head else GENESIS, head.version if head else 0, at, events)
+    append = Append(match=after, recorded=recorded, auto_roll=auto_roll, key=request.key)
+    return append, [Step(*pair) for pair in zip(recorded, states, strict=True)]
+
+
+def _head_of(append: Append) -> Head:
+    last = append.recorded[-1]
+    return Head(append.match, last.seq, last.hash, last.at, append.auto_roll)
+
+
+def _not_found(match_id: str) -> RuleError:
+    return RuleError(Breach.MATCH_NOT_FOUND, f"there is no match {match_id[:40]!r} that you may see")
+
+
+def _stale(request: Request, head: Head) -> RuleError:
+    return RuleError(
+        Breach.STALE_VERSION, f"the match is at version {head.version}, not {request.expected_version}: look again"
+    )
