@@ -71,11 +71,9 @@ def record(previous: str, after: int, at: datetime, events: Sequence[Event]) -> 
     return records
 
 
-def encode_line(recorded: Recorded) -> str:
-    """A record as its line of NDJSON, without the line's end."""
-    return (
-        f'{{"at":"{encode_time(recorded.at)}","event":{recorded.text},"hash":"{recorded.hash}","seq":{recorded.seq}}}'
-    )
+def encode_line(seq: int, at: str, event: str, hash_: str) -> str:
+    """A record as its line of NDJSON, without the line's end, from the texts that are stored."""
+    return f'{{"at":"{at}","event":{event},"hash":"{hash_}","seq":{seq}}}'
 
 
 class _Line(Struct, forbid_unknown_fields=True):

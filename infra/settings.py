@@ -29,7 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long a guest's token lasts."""
 
     @classmethod
-    def from_env(cls, env: Mapping[str, str] = os.environ, **given: object) -> Self:
+    def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
         """The settings of an environment; what is `given` and not None comes first. Raises SettingsError."""
         values: dict[str, object] = {}
         for name in cls.__struct_fields__:

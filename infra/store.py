@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam, create_engine, event, insert, select, tuple_, update
 from sqlalchemy.exc import DBAPIError
@@ -19,7 +20,7 @@ from sqlmodel import Field, Index, SQLModel
 
 from domain.board import Color
 from domain.match import Match, Over, Waiting
-from infra.log import Recorded, decode_event, decode_time, encode_time
+from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time
 
 T = TypeVar("T")
 
@@ -203,13 +204,26 @@ class SqlStore:
 
     async def read(self, match_id: str, after: int = 0, until: int | None = None) -> list[Recorded]:
         """The records of a match with after < seq <= until, in order; none for an unknown match."""
-        query = select(_events.c["at", "event", "hash", "seq"]).where(
+        rows = await self._rows(match_id, after, until)
+        try:
+            return [Recorded(seq, decode_time(at), decode_event(text), text, hash_) for seq, at, text, hash_ in rows]
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise Unavailable(
+                f"the log of match {match_id} is damaged; `videau verify {match_id}` says where"
+            ) from error
+
+    async def lines(self, match_id: str) -> list[str]:
+        """The log of a match as lines of NDJSON, just as it is stored, whatever that is."""
+        return [encode_line(*row) for row in await self._rows(match_id, 0, None)]
+
+    async def _rows(self, match_id: str, after: int, until: int | None) -> Sequence[tuple[int, str, str, str]]:
+        query = select(_events.c.seq, _events.c.at, _events.c.event, _events.c.hash).where(
             _events.c.match_id == match_id, _events.c.seq > after
         )
         if until is not None:
             query = query.where(_events.c.seq <= until)
-        rows = await self._read(lambda connection: connection.execute(query.order_by(_events.c.seq)).all())
-        return [Recorded(seq, decode_time(at), decode_event(text), text, hash_) for at, text, hash_, seq in rows]
+        query = query.order_by(_events.c.seq)
+        return await self._read(lambda connection: [tuple(row) for row in connection.execute(query)])
 
     async def match(self, match_id: str) -> MatchRow | None:
         """The row of a match; None if there is no such match."""
@@ -309,7 +323,7 @@ class SqlStore:
             taken: set[tuple[str, str]] = set()
             if keys:
                 used = tuple_(_commands.c.player_id, _commands.c.key)
-                found = connection.execute(select(_commands.c["player_id", "key"]).where(used.in_(keys)))
+                found = connection.execute(select(_commands.c.player_id, _commands.c.key).where(used.in_(keys)))
                 taken = {(row.player_id, row.key) for row in found}
             for append in appends:
                 key = append.key and (append.key.player_id, append.key.key)

@@ -89,6 +89,15 @@ class Request(Struct, frozen=True, kw_only=True):
     key: Key | None = None
 
 
+class Refused(Exception):
+    """A command was refused at the match as it stands; no match where its sender may not see it."""
+
+    def __init__(self, error: RuleError, head: Head | None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.head = head
+
+
 class Done(Struct, frozen=True):
     """What a command has come to: the match after it, and the steps that led there."""
 
@@ -97,6 +106,7 @@ class Done(Struct, frozen=True):
 
 
 _Throws = Callable[[Match], Dice]
+MakeCommand = Callable[[Color, _Throws, Match], Command]
 _Plan = tuple[Sequence[Command], tuple[bool, bool]]
 """The commands to perform, and who wants the table to roll (white, black)."""
 
@@ -151,7 +161,7 @@ class Table:
 
         return await self._perform(match_id, request, plan)
 
-    async def act(self, match_id: str, request: Request, command: Callable[[Color, _Throws, Match], Command]) -> Done:
+    async def act(self, match_id: str, request: Request, command: MakeCommand) -> Done:
         """Do what `command` makes for the seat of the player who asks."""
 
         def plan(head: Head | None, dice: _Throws) -> _Plan:
@@ -198,14 +208,14 @@ class Table:
         try:
             key_only = Request(player=request.player, key=request.key)
             return await self._perform(successor, key_only, lambda head, dice: (commands, (black, white)))
-        except RuleError:
+        except Refused:
             existing = await self._newest(successor)
             if existing is None:
                 raise
             return Done(existing, [])
 
     async def _perform(self, match_id: str, request: Request, plan: Callable[[Head | None, _Throws], _Plan]) -> Done:
-        """Decide what `plan` asks for and append it, again if the match has moved on meanwhile. Raises RuleError."""
+        """Decide what `plan` asks for and append it; again, if the match has moved on meanwhile. Raises Refused."""
         cup = _Cup()
         lock = self._locks.get(match_id)
         if lock is None:
@@ -218,13 +228,14 @@ class Table:
                 try:
                     append, steps = _decided(head, request, plan, cup.throws())
                     await self._store.append(append)
-                except RuleError:
+                except RuleError as error:
                     if not newest:
                         head = None
                         continue
                     if replayed := await self._replayed(request):
                         return replayed
-                    raise
+                    seen = head if head and visible(head.match, request.player) else None
+                    raise Refused(error, seen) from error
                 except KeyTaken:
                     if replayed := await self._replayed(request):
                         return replayed
@@ -235,7 +246,7 @@ class Table:
                     self._keep(done.head)
                     await self._bus.publish(match_id, done.head.version)
                     return done
-        raise RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again")
+        raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
 
     async def _replayed(self, request: Request) -> Done | None:
         """The answer that the request's idempotency key got before. Raises RuleError for another input."""
@@ -270,6 +281,12 @@ class Table:
         """What lists know of a match."""
         return await self._store.match(match_id)
 
+    async def rematch_of(self, match_id: str) -> tuple[Color | None, Head | None]:
+        """Who has proposed a rematch of this match, and the rematch if it has begun."""
+        row = await self._store.match(match_id)
+        proposed_by = Color(row.rematch_by) if row and row.rematch_by else None
+        return proposed_by, await self._newest(rematch_id(match_id)) if proposed_by else None
+
     async def newest(
         self,
         viewer: str | None,
@@ -282,9 +299,9 @@ class Table:
         """A page of the newest matches that `viewer` finds in lists; see SqlStore.newest."""
         return await self._store.newest(first=first, before=before, status=status, player=player, viewer=viewer)
 
-    async def steps(self, head: Head, after: int, until: int) -> list[Step]:
+    async def steps(self, match_id: str, after: int, until: int) -> list[Step]:
         """The steps of a match with after < seq <= until."""
-        return [step async for step in self._steps(head.match.id, after, until)]
+        return [step async for step in self._steps(match_id, after, until)]
 
     async def watch(self, match_id: str, after: int, viewer: str | None) -> AsyncIterator[Step]:
         """Every step after number `after`, once and in order, those to come included; ends when the match is over.

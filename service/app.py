@@ -1,0 +1,56 @@
+"""The ASGI application: the store, the table, and the routes."""
+
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route, WebSocketRoute
+
+from infra.bus import LocalBus
+from infra.settings import Settings
+from infra.store import SqlStore
+from service.auth import Context, Tokens
+from service.endpoint import Endpoint
+from service.table import Table
+
+_WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
+<h1>Videau</h1><p>Backgammon as a service. Play, watch and replay whole matches through the GraphQL API at
+<code>/graphql</code>: queries and mutations by POST, live matches by websocket (graphql-transport-ws).</p>
+<p>The schema: <code>videau schema</code>, or introspection. The tour: README.md.</p></html>"""
+
+
+def create_app(settings: Settings) -> Starlette:
+    """The application for these settings. Opening its database may raise Unavailable, its secret SettingsError."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        store = SqlStore(settings.database_file, create=True)
+        app.state.table = Table(store, LocalBus())
+        gc.freeze()  # what start-up made is never garbage: collections skip it
+        yield
+        await store.close()
+
+    tokens = Tokens(settings.signing_secret(), settings.token_days)
+
+    def new_context() -> Context:
+        return Context(cast(Table, app.state.table), tokens)
+
+    endpoint = Endpoint(new_context)
+    app = Starlette(
+        routes=[
+            Route("/", welcome),
+            Route("/graphql", endpoint),
+            WebSocketRoute("/graphql", endpoint),
+        ],
+        lifespan=lifespan,
+    )
+    return app
+
+
+async def welcome(request: Request) -> Response:
+    """Where to go next."""
+    return HTMLResponse(_WELCOME)

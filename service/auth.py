@@ -1,0 +1,72 @@
+"""Who is calling: a token that says which player, signed here (JWT, HS256)."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+
+from service.errors import ApiError, ErrorCode
+from service.table import Table
+
+ISSUER = "videau"
+
+
+class Tokens:
+    """Makes and reads the tokens of guests."""
+
+    def __init__(self, secret: str, days: int) -> None:
+        self._secret = secret
+        self._lasts = timedelta(days=days)
+
+    def issue(self, player_id: str) -> tuple[str, datetime]:
+        """A token for a player, and when it expires."""
+        now = datetime.now(UTC)
+        claims = {"iss": ISSUER, "sub": player_id, "iat": now, "exp": now + self._lasts}
+        return jwt.encode(claims, self._secret, algorithm="HS256"), now + self._lasts
+
+    def player(self, token: str) -> str:
+        """The id of the player whose token it is. Raises ApiError TOKEN_EXPIRED or TOKEN_INVALID."""
+        try:
+            claims = jwt.decode(
+                token,
+                self._secret,
+                algorithms=["HS256"],
+                issuer=ISSUER,
+                options={"require": ["iss", "sub", "iat", "exp"]},
+            )
+        except jwt.ExpiredSignatureError as error:
+            raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again") from error
+        except jwt.InvalidTokenError as error:
+            raise ApiError(ErrorCode.TOKEN_INVALID, f"this token cannot be used: {error}") from error
+        return str(claims["sub"])
+
+
+@dataclass
+class Context:
+    """What a request, or all operations of one websocket, know of their caller."""
+
+    table: Table
+    tokens: Tokens
+    viewer: str | None = None
+    """The player's id; None for an anonymous caller."""
+    connection_params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def player(self) -> str:
+        """The player's id. Raises ApiError UNAUTHENTICATED for an anonymous caller."""
+        if self.viewer is None:
+            raise ApiError(ErrorCode.UNAUTHENTICATED, "only a player may do that: registerGuest gives you a token")
+        return self.viewer
+
+    async def identify(self, authorization: str | None) -> None:
+        """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises ApiError TOKEN_…."""
+        if authorization is None:
+            return
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise ApiError(ErrorCode.TOKEN_INVALID, "authorization is `Bearer` and a token")
+        viewer = self.tokens.player(token.strip())
+        if not await self.table.names([viewer]):
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
+        self.viewer = viewer

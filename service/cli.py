@@ -1,0 +1,208 @@
+"""The command line. What goes wrong is one line on stderr and a non-zero exit code."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import click
+import uvicorn
+
+from domain import events
+from domain.board import Color
+from domain.drawing import draw
+from domain.match import Match
+from domain.notation import format_play
+from domain.rules import evolve
+from infra.log import Broken, Recorded, verify
+from infra.settings import Settings, SettingsError
+from infra.store import SqlStore, Unavailable
+from service import limits
+from service.app import create_app
+from service.schema import schema as graphql_schema
+
+T = TypeVar("T")
+
+_database = click.option(
+    "--database", "database_url", metavar="URL", help="Where the store is; else VIDEAU_DATABASE_URL, or videau.db here."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="videau")
+def main() -> None:
+    """Videau: backgammon as a service."""
+
+
+@main.command()
+@_database
+@click.option("--host", help="The address to serve; else VIDEAU_HOST, or 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; else VIDEAU_PORT, or 8000. 0 takes a free one.")
+def serve(database_url: str | None, host: str | None, port: int | None) -> None:
+    """Serve the GraphQL API."""
+    settings = _settings(database_url=database_url, host=host, port=port)
+    try:
+        app = create_app(settings)
+        SqlStore(settings.database_file, create=True)
+    except (SettingsError, Unavailable) as error:
+        _fail(str(error))
+    listener = _listener(settings.host, settings.port)
+    address = f"http://{settings.host}:{listener.getsockname()[1]}"
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=limits.MESSAGE_BYTES,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    click.echo(
+        f"Videau serves {address}, and keeps its matches in {settings.database_file}.\n"
+        f"  GraphQL   {address}/graphql  (POST; live matches by websocket, graphql-transport-ws)\n"
+        "  Schema    videau schema\n"
+        "  Tour      README.md, five minutes with curl\n"
+        "Ctrl-C stops it."
+    )
+    sys.stdout.flush()
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+@main.command()
+@_database
+@click.argument("match")
+@click.option("--at", type=click.IntRange(1), metavar="SEQ", help="Only the board right after this event.")
+def replay(database_url: str | None, match: str, at: int | None) -> None:
+    """Print MATCH move by move, with boards, scores and cube."""
+    records = _stored(database_url, match, SqlStore.read)
+    if at is not None and at > len(records):
+        _fail(f"match {match} has {len(records)} events; there is no {at}")
+    state: Match | None = None
+    for recorded in records:
+        try:
+            before, state = state, evolve(state, recorded.event)
+        except AssertionError:
+            _fail(f"the log of match {match} is damaged at seq {recorded.seq}; `videau verify {match}` says how")
+        if at is None:
+            click.echo(f"{recorded.seq:>4}  {_told(before, recorded, state)}")
+            if isinstance(recorded.event, events.Moved) or len(state.results) > len(before.results if before else ()):
+                click.echo(draw(state) + "\n")
+        elif recorded.seq == at:
+            click.echo(f"{recorded.seq:>4}  {_told(before, recorded, state)}\n{draw(state)}")
+
+
+@main.command()
+@_database
+@click.argument("match")
+def export(database_url: str | None, match: str) -> None:
+    """Print the log of MATCH as NDJSON, a record a line."""
+    for line in _stored(database_url, match, SqlStore.lines):
+        click.echo(line)
+
+
+@main.command(name="verify")
+@_database
+@click.argument("file_or_match")
+def verify_command(database_url: str | None, file_or_match: str) -> None:
+    """Check the log in a FILE, or of a MATCH: numbers, times, hash links, and that every event is legal there."""
+    path = Path(file_or_match)
+    try:
+        if path.is_file():
+            with path.open("rb") as lines:
+                match, records = verify(line.rstrip(b"\r\n") for line in lines)
+        else:
+            match, records = verify(line.encode() for line in _stored(database_url, file_or_match, SqlStore.lines))
+    except Broken as error:
+        _fail(f"{file_or_match}: wrong from seq {error.seq} on: {error.why}")
+    except OSError as error:
+        _fail(f"cannot read {file_or_match}: {error.strerror}")
+    ended = f"{match.winner} has won" if match.winner else "not finished"
+    click.echo(f"{file_or_match}: {len(records)} events of match {match.id} are whole and legal; {ended}")
+
+
+@main.command()
+def schema() -> None:
+    """Print the GraphQL schema (SDL)."""
+    click.echo(graphql_schema.as_str())
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"videau: {message}", err=True)
+    sys.exit(1)
+
+
+def _settings(**given: object) -> Settings:
+    try:
+        return Settings.from_env(**given)
+    except SettingsError as error:
+        _fail(str(error))
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        _fail(f"cannot serve {host}:{port}: {error.strerror}")
+    return listener
+
+
+def _stored(database_url: str | None, match_id: str, read: Callable[[SqlStore, str], Awaitable[list[T]]]) -> list[T]:
+    """What `read` finds of a match in the database; a failure if that is nothing."""
+
+    async def run() -> list[T]:
+        store = SqlStore(settings.database_file, create=False)
+        try:
+            return await read(store, match_id)
+        finally:
+            await store.close()
+
+    settings = _settings(database_url=database_url)
+    try:
+        found = asyncio.run(run())
+    except Unavailable as error:
+        _fail(str(error))
+    if not found:
+        _fail(f"there is no match {match_id!r} in {settings.database_file}")
+    return found
+
+
+def _told(before: Match | None, recorded: Recorded, after: Match) -> str:
+    """An event in a line, as a commentator would say it."""
+    event = recorded.event
+    match event:
+        case events.Created(settings=settings):
+            told = "a money game" if settings.length is None else f"a match to {settings.length} points"
+        case events.Joined():
+            told = f"{event.player} plays {event.color}"
+        case events.Rolled(opening=True, by=None):
+            told = f"opening roll {event.dice.first}{event.dice.second}: a tie"
+        case events.Rolled(opening=True):
+            told = f"game {(after.results and len(after.results) + 1) or 1}: {event.by} opens with "
+            told += "".join(map(str, event.dice.descending))
+        case events.Rolled():
+            told = f"{event.by} rolls {event.dice.first}{event.dice.second}"
+        case events.Moved(by=by, play=play):
+            assert before is not None
+            told = f"{by}: {format_play(before.board, by, play)}" if play else f"{by} cannot move"
+        case events.Doubled():
+            told = f"{event.by} doubles to {after.cube.value * 2}"
+        case events.Accepted() | events.Refused():
+            offer = before.phase if before else None
+            what = "the double" if getattr(offer, "stake", None) is None else "the resignation"
+            told = f"{event.by} {event.__struct_config__.tag} {what}"
+        case events.Resigned():
+            told = f"{event.by} gives up the match" if event.stake == "match" else f"{event.by} resigns a {event.stake}"
+    if before is not None and len(after.results) > len(before.results):
+        result = after.results[-1]
+        told += f"; {result.winner} wins {result.points}, and the score is "
+        told += f"{after.score(Color.WHITE)}-{after.score(Color.BLACK)}"
+        if after.winner:
+            told += f": {after.winner} has won the match"
+    return told

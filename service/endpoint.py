@@ -1,0 +1,171 @@
+"""/graphql over HTTP and over graphql-transport-ws: who calls, how much may come in, and errors as JSON with codes."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from cross_web import HTTPException
+from graphql import GraphQLError
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+from strawberry.asgi import GraphQL
+from strawberry.http import GraphQLHTTPResponse
+from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
+from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler
+from strawberry.types import ExecutionResult
+
+from service import limits
+from service.auth import Context
+from service.errors import ApiError, ErrorCode, coded
+from service.schema import schema
+
+CONNECTION_INIT_SECONDS = 10
+
+
+class _Payload(Struct):
+    query: str
+    variables: dict[str, Any] | None = None
+    operation_name: str | None = msgspec.field(name="operationName", default=None)
+
+
+class _Subscribe(Struct, tag_field="type", tag="subscribe"):
+    id: str
+    payload: _Payload
+
+
+class _Complete(Struct, tag_field="type", tag="complete"):
+    id: str
+
+
+class _Init(Struct, tag_field="type", tag="connection_init"):
+    payload: dict[str, Any] | None = None
+
+
+class _Ping(Struct, tag_field="type", tag="ping"):
+    pass
+
+
+class _Pong(Struct, tag_field="type", tag="pong"):
+    pass
+
+
+class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
+    """The protocol, with every message's form checked and the token in connection_init."""
+
+    async def handle_message(self, message: Any) -> None:
+        try:
+            read = msgspec.convert(message, _Subscribe | _Complete | _Init | _Ping | _Pong)
+        except msgspec.ValidationError as error:
+            await self.handle_invalid_message(f"not a graphql-transport-ws message: {error}"[:120])
+            return
+        if isinstance(read, _Init):
+            try:
+                await self.context.identify(_authorization(read.payload or {}))
+            except ApiError as error:
+                code = (error.extensions or {})["code"]
+                await self.websocket.close(4403, f"{code}: {error.message}"[:120])
+                return
+            message = {"type": "connection_init", "payload": read.payload or {}}
+        if isinstance(read, _Subscribe) and len(self.operations) >= limits.OPERATIONS:
+            too_many = ApiError(
+                ErrorCode.TOO_MANY_OPERATIONS, f"{limits.OPERATIONS} operations are under way: complete one first"
+            )
+            await self.websocket.send_json({"id": read.id, "type": "error", "payload": [too_many.formatted]})
+            return
+        await super().handle_message(message)
+
+
+def _authorization(payload: dict[str, Any]) -> str | None:
+    """The `authorization` of a connection_init payload, in whatever case it is written."""
+    found = [value for name, value in payload.items() if name.lower() == "authorization"]
+    return str(found[0]) if found else None
+
+
+class Endpoint(GraphQL[Context, None]):
+    """The GraphQL endpoint of an app."""
+
+    graphql_transport_ws_handler_class = _Handler
+
+    def __init__(self, new_context: Callable[[], Context], allowed_origins: tuple[str, ...] = ()) -> None:
+        super().__init__(
+            schema,
+            graphql_ide=None,
+            subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
+            connection_init_wait_timeout=timedelta(seconds=CONNECTION_INIT_SECONDS),
+            max_subscriptions_per_connection=None,  # _Handler counts them, and says so with a code
+            allowed_origins=allowed_origins,
+        )
+        self._new_context = new_context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            response = await self.run(Request(scope, _bounded(receive)))
+        except _TooLarge:
+            message = f"a request's body has at most {limits.BODY_BYTES} bytes"
+            response = self._refusal(413, ApiError(ErrorCode.BODY_TOO_LARGE, message))
+        except HTTPException as error:
+            response = self._refusal(error.status_code, ApiError(ErrorCode.BAD_REQUEST, error.reason))
+        await response(scope, receive, send)
+
+    def _refusal(self, status: int, error: GraphQLError) -> Response:
+        body = msgspec.json.encode({"data": None, "errors": [error.formatted]})
+        return Response(body, status, media_type="application/json")
+
+    async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
+        return self._new_context()
+
+    async def execute_operation(self, *args: Any, **kwargs: Any) -> Any:
+        request, context = kwargs["request"], kwargs["context"]
+        try:
+            await context.identify(request.headers.get("authorization"))
+        except GraphQLError as error:
+            kwargs["sub_response"].status_code = 401
+            return ExecutionResult(data=None, errors=[error])
+        return await super().execute_operation(*args, **kwargs)
+
+    async def process_result(self, request: Request, result: ExecutionResult) -> GraphQLHTTPResponse:
+        if result.errors:
+            result.errors = [coded(error) for error in result.errors]
+        return await super().process_result(request, result)
+
+    def decode_json(self, data: str | bytes) -> object:
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise json.JSONDecodeError(str(error), "", 0) from error
+
+    def parse_json(self, data: str | bytes) -> Any:
+        parsed = super().parse_json(data)
+        if not isinstance(parsed, dict | list):
+            raise HTTPException(400, "The request body is a JSON object with a `query`")
+        return parsed
+
+    def encode_json(self, data: object) -> str:
+        return msgspec.json.encode(data).decode()
+
+
+class _TooLarge(Exception):
+    """More came in than a body may have."""
+
+
+def _bounded(receive: Receive) -> Receive:
+    """The same stream, which stops with _TooLarge where it is longer than a body may be."""
+    left = limits.BODY_BYTES
+
+    async def bounded() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise _TooLarge
+        return message
+
+    return bounded

@@ -1,0 +1,81 @@
+"""What is wrong with a request rather than with a command: GraphQL errors, each with a code from a closed list."""
+
+import logging
+from collections.abc import Iterator
+from enum import StrEnum
+
+from graphql import GraphQLError, GraphQLSyntaxError
+from strawberry.extensions import SchemaExtension
+from strawberry.types import ExecutionResult, StreamExecutionResult
+
+from domain.breach import RuleError
+from infra.store import Unavailable
+
+logger = logging.getLogger("videau")
+
+
+class ErrorCode(StrEnum):
+    """`extensions.code` of every GraphQL error, beside the refusal codes (domain/breach.py)."""
+
+    BAD_REQUEST = "BAD_REQUEST"
+    BAD_INPUT = "BAD_INPUT"
+    BODY_TOO_LARGE = "BODY_TOO_LARGE"
+    PARSE_FAILED = "PARSE_FAILED"
+    VALIDATION_FAILED = "VALIDATION_FAILED"
+    QUERY_TOO_LONG = "QUERY_TOO_LONG"
+    QUERY_TOO_DEEP = "QUERY_TOO_DEEP"
+    QUERY_TOO_COSTLY = "QUERY_TOO_COSTLY"
+    TOO_MANY_ALIASES = "TOO_MANY_ALIASES"
+    TOO_MANY_OPERATIONS = "TOO_MANY_OPERATIONS"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    TOKEN_INVALID = "TOKEN_INVALID"
+    TOKEN_EXPIRED = "TOKEN_EXPIRED"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
+
+
+class ApiError(GraphQLError):
+    """A request that is not served, with the code and the reason for whoever wrote it."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message, extensions={"code": code.value})
+
+
+def coded(error: GraphQLError) -> GraphQLError:
+    """The error with its code; what nobody foresaw is logged, and shown without its text."""
+    cause = error.original_error
+    message = error.message
+    if error.extensions and "code" in error.extensions:
+        return error
+    if isinstance(cause, RuleError):
+        code = cause.breach.name
+    elif isinstance(cause, Unavailable):
+        code = ErrorCode.UNAVAILABLE.value
+        logger.error("%s", cause)
+        message = "the database cannot be used now: try again"
+    elif isinstance(error, GraphQLSyntaxError):
+        too_long = "token" in message and "Parsing aborted" in message
+        code = (ErrorCode.QUERY_TOO_LONG if too_long else ErrorCode.PARSE_FAILED).value
+    elif cause is None and not error.path:
+        code = ErrorCode.VALIDATION_FAILED.value
+    else:
+        code = ErrorCode.INTERNAL.value
+        logger.error("unforeseen error at %s", error.path, exc_info=cause or error)
+        message = "something went wrong here, and it has been noted"
+    return GraphQLError(
+        message,
+        nodes=error.nodes,
+        source=error.source,
+        positions=error.positions,
+        path=error.path,
+        extensions={"code": code},
+    )
+
+
+class CodedStream(SchemaExtension):
+    """Gives the errors of websocket operations their codes; the endpoint does so for HTTP."""
+
+    def on_stream_result(self, result: StreamExecutionResult) -> Iterator[None]:
+        if isinstance(result, ExecutionResult) and result.errors:
+            result.errors = [coded(error) for error in result.errors]
+        yield

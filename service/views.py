@@ -1,0 +1,565 @@
+"""What clients see of the game: the GraphQL types, and how each is made from the domain.
+
+Fields are plain attributes where they cost nothing, and boards are lists of numbers: executing fields is what a request
+costs. Points are numbered from 1 (home) to 24 by whoever is meant, 25 is the bar and 0 is off.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Generic, Self, TypeVar
+
+import strawberry
+from strawberry import ID
+from strawberry.relay import PageInfo
+
+from domain import events
+from domain.board import BAR, OFF, Board, CheckerMove, Color, Play
+from domain.breach import Breach, RuleError
+from domain.events import Stake, Visibility
+from domain.match import Crawford, End, LastPlay, Match, OnRoll, Opening, Over, ToAnswer, ToPlay, Waiting
+from domain.notation import format_play
+from domain.plays import destinations, legal_plays
+from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, position_of
+from domain.rules import Action, allowed_actions
+from infra.log import decode_time
+from infra.store import Status
+from service.auth import Context
+from service.errors import ApiError, ErrorCode
+from service.limits import page_length
+from service.table import Head, Step
+
+Info = strawberry.Info[Context, None]
+T = TypeVar("T")
+
+
+class Phase(StrEnum):
+    """What a match waits for; `toAct` says whom."""
+
+    WAITING = "waiting"
+    OPENING = "opening"
+    ON_ROLL = "on_roll"
+    TO_PLAY = "to_play"
+    TO_ANSWER = "to_answer"
+    OVER = "over"
+
+
+_PHASES = {
+    Waiting: Phase.WAITING,
+    Opening: Phase.OPENING,
+    OnRoll: Phase.ON_ROLL,
+    ToPlay: Phase.TO_PLAY,
+    ToAnswer: Phase.TO_ANSWER,
+    Over: Phase.OVER,
+}
+
+for kind, name, description in (
+    (Color, "Color", "The two sides; in XGID white is X and black is O."),
+    (Phase, "Phase", "What the match waits for; `toAct` says whom."),
+    (Crawford, "Crawford", "Where the match stands to its one game without doubling: to come, now, or past or never."),
+    (Visibility, "Visibility", "Who may see a match: everybody, whoever knows its id, or its two players."),
+    (Stake, "Stake", "What a resignation gives up: one, two or three times the cube, or the whole match."),
+    (End, "End", "How a game ended."),
+    (Action, "Action", "What a player can do, by the name of its mutation."),
+    (Status, "Status", "Where a match is in its life: waiting for a second player, being played, finished."),
+    (Breach, "RefusalCode", "Why a command was refused: a closed list."),
+):
+    strawberry.enum(kind, name=name, description=description)
+
+
+@strawberry.type(description="Somebody who plays: a guest, for now.")
+class Player:
+    id: ID = strawberry.field(description="Stands for the player in every log.")
+    name: str = strawberry.field(description="What the player wishes to be called; not unique.")
+
+
+@strawberry.type(description="One side of a match, seen from its own end of the board.")
+class Seat:
+    color: Color = strawberry.field(description="Which side this is.")
+    score: int = strawberry.field(description="Points won so far, never shown as more than the match length.")
+    away: int | None = strawberry.field(description="Points still needed; null in a money game.")
+    pips: int = strawberry.field(description="The race: pips still needed to bear everything off.")
+    checkers: list[int] = strawberry.field(
+        description="26 counts of this side's checkers in its own numbering: 0 = off, 1 to 6 home, 25 = bar."
+    )
+    player_id: strawberry.Private[str | None]
+
+    @strawberry.field(description="Who sits here; null while the seat is free.")
+    async def player(self, info: Info) -> Player | None:
+        if self.player_id is None:
+            return None
+        names = await info.context.table.names([self.player_id])
+        return Player(id=ID(self.player_id), name=names.get(self.player_id, ""))
+
+
+@strawberry.type(description="The doubling cube.")
+class Cube:
+    value: int = strawberry.field(description="What the game is played for; 1 while the cube shows 64 in the middle.")
+    owner: Color | None = strawberry.field(description="Who alone may double next; null while it is centred.")
+
+
+@strawberry.type(description="What a sandbox match was given; sandboxes are for tests and are never rated.")
+class Sandbox:
+    start: str | None = strawberry.field(description="The first position, as XGID; null for the usual opening.")
+    dice: list[list[int]] = strawberry.field(description="The first rolls, in order.")
+
+
+@strawberry.type(description="What is agreed before the first roll.")
+class Settings:
+    length: int | None = strawberry.field(description="Points that win the match; null is a money game: one game.")
+    crawford: bool = strawberry.field(description="No doubling in the game after a side first stands one point away.")
+    cube_limit: int = strawberry.field(description="The highest cube; 1 is no cube.")
+    jacoby: bool = strawberry.field(description="Money only: gammons count once a player has turned the cube.")
+    automatic_doubles: int = strawberry.field(description="Money only: opening ties that double the centred cube.")
+    visibility: Visibility = strawberry.field(description="Who may see the match.")
+    sandbox: Sandbox | None = strawberry.field(description="Scripted dice and start position; null for a real match.")
+
+
+@strawberry.type(description="The board as one side sees it.", name="Board")
+class BoardView:
+    perspective: Color = strawberry.field(description="Whose view and numbering this is.")
+    points: list[int] = strawberry.field(
+        description="24 counts for points 1 to 24: positive are the perspective's checkers, negative the opponent's."
+    )
+    bar: int = strawberry.field(description="The perspective's checkers on the bar.")
+    off: int = strawberry.field(description="The perspective's checkers borne off.")
+    opponent_bar: int = strawberry.field(description="The opponent's checkers on the bar.")
+    opponent_off: int = strawberry.field(description="The opponent's checkers borne off.")
+
+
+@strawberry.type(description="The play made last in this game.", name="LastPlay")
+class LastPlayView:
+    by: Color = strawberry.field(description="Who made it.")
+    dice: list[int] = strawberry.field(description="The two numbers thrown.")
+    moves: list[list[int]] = strawberry.field(
+        description="Its checker moves as [from, to], one a die, in the numbering of who made it; empty for a dance."
+    )
+    notation: str = strawberry.field(description="The play in standard notation, `24/18 13/11*`.")
+
+
+@strawberry.type(description="One finished game.")
+class GameResult:
+    game: int = strawberry.field(description="The game's number, from 1.")
+    winner: Color = strawberry.field(description="Who won it.")
+    points: int = strawberry.field(description="Points by rule, cube included, also beyond what the match needed.")
+    stake: Stake = strawberry.field(description="Single, gammon or backgammon; MATCH for a match given up.")
+    cube: int = strawberry.field(description="The cube's value at the end.")
+    end: End = strawberry.field(description="How it ended.")
+
+
+@strawberry.type(description="A legal play.")
+class LegalPlay:
+    notation: str = strawberry.field(description="In standard notation, as `move` takes it.")
+    moves: list[list[int]] = strawberry.field(description="Its checker moves as [from, to], one a die, own numbering.")
+
+
+@strawberry.type(
+    description="Where one checker may go next, so that the play can still be completed legally.", name="Destination"
+)
+class DestinationView:
+    from_: int = strawberry.field(name="from", description="Where it stands: 1 to 24, or 25 for the bar.")
+    to: int = strawberry.field(description="Where it may go: 1 to 24, or 0 for off.")
+    dice: str = strawberry.field(description="The dice it uses, in order: `5`, `3`, `5+3`.")
+    hit: bool = strawberry.field(description="Whether it hits a blot, there or on the way.")
+    hits: list[int] = strawberry.field(description="The points on which it hits.")
+    moves: list[list[int]] = strawberry.field(description="The checker moves that this is, to add to `played`.")
+
+
+@strawberry.type(description="An offer that waits for its answer.")
+class Offer:
+    by: Color = strawberry.field(description="Who made it.")
+    stake: Stake | None = strawberry.field(description="What a resignation would give up; null for a double.")
+
+
+@strawberry.type(description="Another match between the same two, colours swapped.")
+class Rematch:
+    proposed_by: Color | None = strawberry.field(description="Who proposed it, by colour in this match.")
+    match: Annotated["MatchView", strawberry.lazy("service.views")] | None = strawberry.field(
+        description="The new match, once the other side has accepted."
+    )
+
+
+@strawberry.type(description="An item and where it stands in its list.")
+class Edge(Generic[T]):
+    cursor: str = strawberry.field(description="Give it as `after` to continue behind this item.")
+    node: T = strawberry.field(description="The item.")
+
+
+@strawberry.type(description="A page of a list.")
+class Connection(Generic[T]):
+    edges: list[Edge[T]] = strawberry.field(description="The items with their cursors.")
+    page_info: PageInfo = strawberry.field(description="Whether there is more, and from where.")
+
+    @classmethod
+    def of(cls, items: Sequence[tuple[str, T]], more: bool, *, first_page: bool) -> Self:
+        """A page of (cursor, item) pairs."""
+        return cls(
+            edges=[Edge(cursor=cursor, node=node) for cursor, node in items],
+            page_info=PageInfo(
+                has_next_page=more,
+                has_previous_page=not first_page,
+                start_cursor=items[0][0] if items else None,
+                end_cursor=items[-1][0] if items else None,
+            ),
+        )
+
+
+@strawberry.type(name="Match", description="A match at one version of its log.")
+class MatchView:
+    id: ID = strawberry.field(description="The match.")
+    version: int = strawberry.field(description="The number of the last event folded into this state.")
+    hash: str = strawberry.field(description="The hash link of that event: it stands for the whole log up to it.")
+    updated_at: datetime = strawberry.field(description="When that event was recorded, UTC.")
+    settings: Settings = strawberry.field(description="What was agreed before the first roll.")
+    phase: Phase = strawberry.field(description="What the match waits for.")
+    to_act: Color | None = strawberry.field(description="Who must act now; null while nobody can.")
+    turn: Color | None = strawberry.field(description="Whose turn it is, also while the other side answers an offer.")
+    white: Seat = strawberry.field(description="White's side.")
+    black: Seat = strawberry.field(description="Black's side.")
+    cube: Cube = strawberry.field(description="The doubling cube.")
+    dice: list[int] | None = strawberry.field(description="The roll to be played, in the order thrown; null if none.")
+    offer: Offer | None = strawberry.field(description="The double or resignation that waits for its answer.")
+    game: int = strawberry.field(description="The number of the game being played, or of the last one, from 1.")
+    crawford: Crawford = strawberry.field(description="Where the match stands to its Crawford game.")
+    winner: Color | None = strawberry.field(description="Who has won the match.")
+    state: strawberry.Private[Match]
+
+    @classmethod
+    def of(cls, match: Match, version: int, at: datetime, hash_: str) -> Self:
+        """The view of a match at a version."""
+        phase, settings = match.phase, match.settings
+        finished = match.winner is not None
+        return cls(
+            id=ID(match.id),
+            version=version,
+            hash=hash_,
+            updated_at=at,
+            settings=Settings(
+                length=settings.length,
+                crawford=settings.crawford,
+                cube_limit=settings.cube_limit,
+                jacoby=settings.jacoby,
+                automatic_doubles=settings.automatic_doubles,
+                visibility=settings.visibility,
+                sandbox=Sandbox(
+                    start=settings.sandbox.start,
+                    dice=[list(dice) for dice in settings.sandbox.dice],
+                )
+                if settings.sandbox
+                else None,
+            ),
+            phase=_PHASES[type(phase)],
+            to_act=phase.color if isinstance(phase, OnRoll | ToPlay | ToAnswer) else None,
+            turn=match.turn,
+            white=_seat(match, Color.WHITE),
+            black=_seat(match, Color.BLACK),
+            cube=Cube(value=match.cube.value, owner=match.cube.owner),
+            dice=list(match.dice) if match.dice else None,
+            offer=Offer(by=phase.color.opponent, stake=phase.stake) if isinstance(phase, ToAnswer) else None,
+            game=len(match.results) + (not finished),
+            crawford=match.crawford,
+            winner=match.winner,
+            state=match,
+        )
+
+    @classmethod
+    def at_head(cls, head: Head) -> Self:
+        """The view of a match as it stands."""
+        return cls.of(head.match, head.version, head.at, head.hash)
+
+    @classmethod
+    def at_step(cls, step: Step) -> Self:
+        """The view of a match right after an event."""
+        recorded = step.recorded
+        return cls.of(step.match, recorded.seq, recorded.at, recorded.hash)
+
+    @strawberry.field(description="Your colour here; null for everybody who does not play.")
+    def viewer_color(self, info: Info) -> Color | None:
+        viewer = info.context.viewer
+        return self.state.seat_of(viewer) if viewer else None
+
+    @strawberry.field(description="The board from one side; from your own, or white's, when `perspective` is left out.")
+    def board(self, info: Info, perspective: Color | None = None) -> BoardView:
+        color = perspective or self.viewer_color(info) or Color.WHITE
+        return _board(self.state.board, color)
+
+    @strawberry.field(description="What `color` may do now; you, when it is left out.")
+    def allowed_actions(self, info: Info, color: Color | None = None) -> list[Action]:
+        return list(allowed_actions(self.state, color or self.viewer_color(info)))
+
+    @strawberry.field(description="Every legal play of the roll, one for each position that can result.")
+    def legal_plays(self) -> list[LegalPlay]:
+        phase = self.state.phase
+        if not isinstance(phase, ToPlay):
+            return []
+        plays = legal_plays(self.state.board, phase.color, phase.dice)
+        return legal_play_views(self.state.board, phase.color, plays)
+
+    @strawberry.field(
+        description="Where checkers may go next: the one on `from`, or each; after the checker moves already `played`. "
+        "Empty when the play is complete."
+    )
+    def destinations(
+        self,
+        from_: Annotated[
+            int | None, strawberry.argument(name="from", description="1 to 24, or 25 for the bar.")
+        ] = None,
+        played: Annotated[
+            list[list[int]], strawberry.argument(description="[from, to] pairs, as `moves` gives them.")
+        ] = [],  # noqa: B006 - GraphQL shows the default
+    ) -> list[DestinationView]:
+        phase = self.state.phase
+        if not isinstance(phase, ToPlay):
+            return []
+        found = destinations(self.state.board, phase.color, phase.dice, checker_moves(played))
+        return [
+            DestinationView(
+                from_=to.src,
+                to=to.dst,
+                dice="+".join(map(str, to.dice)),
+                hit=bool(to.hits),
+                hits=list(to.hits),
+                moves=[list(move) for move in to.steps],
+            )
+            for to in found
+            if from_ in (None, to.src)
+        ]
+
+    @strawberry.field(description="The play made last in this game, for marking it on the board.")
+    def last_play(self) -> LastPlayView | None:
+        last = self.state.last_play
+        return _last_play(last) if last else None
+
+    @strawberry.field(description="The games finished so far.")
+    def results(self) -> list[GameResult]:
+        return [
+            GameResult(
+                game=number,
+                winner=result.winner,
+                points=result.points,
+                stake=result.stake,
+                cube=result.cube,
+                end=result.end,
+            )
+            for number, result in enumerate(self.state.results, 1)
+        ]
+
+    @strawberry.field(description="The position as XGID (eXtreme Gammon); white is X.")
+    def xgid(self) -> str:
+        return format_xgid(position_of(self.state))
+
+    @strawberry.field(description="The position as GNU Backgammon's position id.")
+    def gnu_position_id(self) -> str:
+        return format_gnu_position_id(position_of(self.state))
+
+    @strawberry.field(description="Score, cube, dice and turn as GNU Backgammon's match id.")
+    def gnu_match_id(self) -> str:
+        return format_gnu_match_id(position_of(self.state))
+
+    @strawberry.field(description="When the match was created, UTC.")
+    async def created_at(self, info: Info) -> datetime:
+        row = await info.context.table.row(self.state.id)
+        assert row is not None
+        return decode_time(row.created_at)
+
+    @strawberry.field(description="The match of which this one is the rematch.")
+    def rematch_of(self) -> ID | None:
+        return ID(self.state.rematch_of) if self.state.rematch_of else None
+
+    @strawberry.field(description="The rematch of this match, once it is proposed.")
+    async def rematch(self, info: Info) -> Rematch | None:
+        if self.state.winner is None:
+            return None
+        proposed_by, successor = await info.context.table.rematch_of(self.state.id)
+        if proposed_by is None:
+            return None
+        return Rematch(proposed_by=proposed_by, match=MatchView.at_head(successor) if successor else None)
+
+    @strawberry.field(description="The log up to this version, in order; an event's cursor is its `seq`.")
+    async def events(
+        self, info: Info, first: int | None = None, after: str | None = None
+    ) -> Connection[Annotated["EventView", strawberry.lazy("service.views")]]:
+        length = page_length(first)
+        start = 0
+        if after is not None:
+            if not (after.isascii() and after.isdigit() and len(after) < 10):
+                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:40]!r}; an event's cursor is its seq")
+            start = int(after)
+        until = min(start + length, self.version)
+        steps = await info.context.table.steps(self.state.id, start, until)
+        items = [(str(step.recorded.seq), event_view(step)) for step in steps]
+        return Connection.of(items, until < self.version, first_page=start == 0)
+
+
+@strawberry.interface(name="Event", description="Something that happened, in its place in the log.")
+class EventView:
+    seq: int = strawberry.field(description="Its number within the match: 1, 2, 3 …")
+    at: datetime = strawberry.field(description="When it was recorded, UTC; never earlier than the event before.")
+    hash: str = strawberry.field(description="SHA-256 over the hash before it and the canonical JSON of this record.")
+    kind: str = strawberry.field(description="`created`, `joined`, `rolled`, `moved`, `doubled` and so on.")
+    step: strawberry.Private[Step]
+
+    @strawberry.field(description="The match right after this event.")
+    def match(self) -> MatchView:
+        return MatchView.at_step(self.step)
+
+
+@strawberry.type(description="The match exists.")
+class Created(EventView):
+    color: Color = strawberry.field(description="The seat that the creator takes.")
+    rules: int = strawberry.field(description="The version of the rules.")
+
+
+@strawberry.type(description="A player has taken a seat; the second one starts the match.")
+class Joined(EventView):
+    color: Color = strawberry.field(description="The seat.")
+    player_id: ID = strawberry.field(description="The player.")
+
+
+@strawberry.type(description="Dice were thrown.")
+class Rolled(EventView):
+    by: Color | None = strawberry.field(description="Whose roll it is; null for a tied opening.")
+    dice: list[int] = strawberry.field(description="Two numbers; of an opening, white's die and black's.")
+    opening: bool = strawberry.field(description="Whether the table threw them to open a game.")
+
+
+@strawberry.type(description="The roll was played.")
+class Moved(EventView):
+    by: Color = strawberry.field(description="Who played.")
+    play: list[list[int]] = strawberry.field(
+        description="Checker moves as [from, to], one a die, own numbering; empty for a dance."
+    )
+
+    @strawberry.field(description="The play in standard notation; empty for a dance.")
+    def notation(self) -> str:
+        event = self.step.recorded.event
+        assert isinstance(event, events.Moved)
+        return format_play(self.before, event.by, event.play)
+
+    before: strawberry.Private[Board]
+
+
+@strawberry.type(description="The cube was offered at twice its value.")
+class Doubled(EventView):
+    by: Color = strawberry.field(description="Who doubled.")
+
+
+@strawberry.type(description="The open double or resignation was accepted.")
+class Accepted(EventView):
+    by: Color = strawberry.field(description="Who accepted.")
+
+
+@strawberry.type(description="The open double or resignation was refused.")
+class Refused(EventView):
+    by: Color = strawberry.field(description="Who refused.")
+
+
+@strawberry.type(description="A resignation was offered, or the match given up.")
+class Resigned(EventView):
+    by: Color = strawberry.field(description="Who resigns.")
+    stake: Stake = strawberry.field(description="What it gives up.")
+
+
+EVENT_TYPES = (Created, Joined, Rolled, Moved, Doubled, Accepted, Refused, Resigned)
+
+
+@strawberry.type(description="The command took effect.")
+class Happened:
+    match: MatchView = strawberry.field(description="The match after it; for `rematch`, the new one once it starts.")
+    events: list[EventView] = strawberry.field(
+        description="What happened: the command, and what the table did by itself after it."
+    )
+
+
+@strawberry.type(description="The command is against the rules, or came too late. Nothing happened.")
+class Refusal:
+    code: Breach = strawberry.field(description="Which rule.")
+    message: str = strawberry.field(description="The rule in words.")
+    legal_plays: list[LegalPlay] | None = strawberry.field(description="For a refused play, what could be played.")
+    current: MatchView | None = strawberry.field(description="The match as it stands, where you may see it.")
+
+
+Answer = Annotated[Happened | Refusal, strawberry.union("Answer", description="What happened, or why nothing did.")]
+
+
+def event_view(step: Step) -> EventView:
+    """The GraphQL type of a recorded event."""
+    recorded, event = step.recorded, step.recorded.event
+    place: dict[str, Any] = {"seq": recorded.seq, "at": recorded.at, "hash": recorded.hash, "step": step}
+    match event:
+        case events.Created():
+            return Created(kind="created", color=event.color, rules=event.rules, **place)
+        case events.Joined():
+            return Joined(kind="joined", color=event.color, player_id=ID(event.player), **place)
+        case events.Rolled():
+            return Rolled(kind="rolled", by=event.by, dice=list(event.dice), opening=event.opening, **place)
+        case events.Moved():
+            assert step.match.last_play is not None
+            return Moved(
+                kind="moved",
+                by=event.by,
+                play=[list(move) for move in event.play],
+                before=step.match.last_play.before,
+                **place,
+            )
+        case events.Doubled():
+            return Doubled(kind="doubled", by=event.by, **place)
+        case events.Accepted():
+            return Accepted(kind="accepted", by=event.by, **place)
+        case events.Refused():
+            return Refused(kind="refused", by=event.by, **place)
+        case events.Resigned():
+            return Resigned(kind="resigned", by=event.by, stake=event.stake, **place)
+
+
+def refusal_view(error: RuleError, head: Head | None) -> Refusal:
+    """The GraphQL type of a refusal at a match."""
+    plays = None
+    if error.legal_plays and head and head.match.turn:
+        plays = legal_play_views(head.match.board, head.match.turn, error.legal_plays)
+    current = MatchView.at_head(head) if head else None
+    return Refusal(code=error.breach, message=error.message, legal_plays=plays, current=current)
+
+
+def legal_play_views(board: Board, color: Color, plays: Sequence[Play]) -> list[LegalPlay]:
+    """Plays with their notation."""
+    return [LegalPlay(notation=format_play(board, color, play), moves=[list(move) for move in play]) for play in plays]
+
+
+def checker_moves(pairs: list[list[int]]) -> Play:
+    """Checker moves from a client's [from, to] pairs. Raises ApiError BAD_INPUT."""
+    if len(pairs) > 4 or any(len(pair) != 2 for pair in pairs):
+        raise ApiError(ErrorCode.BAD_INPUT, "moves are up to four pairs [from, to], like [[24, 18], [13, 11]]")
+    return tuple(CheckerMove(*pair) for pair in pairs)
+
+
+def _seat(match: Match, color: Color) -> Seat:
+    return Seat(
+        color=color,
+        score=match.score(color),
+        away=match.away(color),
+        pips=match.board.pips(color),
+        checkers=list(match.board.side(color)),
+        player_id=match.player(color),
+    )
+
+
+def _board(board: Board, color: Color) -> BoardView:
+    own, other = board.side(color), board.side(color.opponent)
+    return BoardView(
+        perspective=color,
+        points=[own[point] - other[25 - point] for point in range(1, 25)],
+        bar=own[BAR],
+        off=own[OFF],
+        opponent_bar=other[BAR],
+        opponent_off=other[OFF],
+    )
+
+
+def _last_play(last: LastPlay) -> LastPlayView:
+    return LastPlayView(
+        by=last.by,
+        dice=list(last.dice),
+        moves=[list(move) for move in last.play],
+        notation=format_play(last.before, last.by, last.play),
+    )
