@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import click
-import uvicorn
 
 from domain import events
 from domain.board import Color
@@ -19,9 +18,6 @@ from domain.rules import evolve
 from infra.log import Broken, Recorded, verify
 from infra.settings import Settings, SettingsError
 from infra.store import SqlStore, Unavailable
-from service import limits
-from service.app import create_app
-from service.schema import schema as graphql_schema
 
 T = TypeVar("T")
 
@@ -42,6 +38,11 @@ def main() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; else VIDEAU_PORT, or 8000. 0 takes a free one.")
 def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     """Serve the GraphQL API."""
+    import uvicorn  # here, so that the other commands start faster
+
+    from service import limits
+    from service.app import create_app
+
     settings = _settings(database_url=database_url, host=host, port=port)
     try:
         app = create_app(settings)
@@ -125,6 +126,8 @@ def verify_command(database_url: str | None, file_or_match: str) -> None:
 @main.command()
 def schema() -> None:
     """Print the GraphQL schema (SDL)."""
+    from service.schema import schema as graphql_schema
+
     click.echo(graphql_schema.as_str())
 
 

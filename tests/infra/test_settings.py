@@ -1,0 +1,55 @@
+"""Settings from an environment, and what is said of wrong ones."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from infra.settings import Settings, SettingsError
+
+
+def test_an_empty_environment_gives_the_embedded_default() -> None:
+    settings = Settings.from_env({})
+    assert settings.database_file == Path("videau.db")
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+
+
+def test_what_is_given_comes_before_the_environment() -> None:
+    env = {"VIDEAU_PORT": "9000", "VIDEAU_HOST": "::1", "VIDEAU_TOKEN_DAYS": "1"}
+    settings = Settings.from_env(env, port=0, host=None)
+    assert (settings.host, settings.port, settings.token_days) == ("::1", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("VIDEAU_PORT", "http", "VIDEAU_PORT is 'http'; it is a number from 0 to 65535"),
+        ("VIDEAU_PORT", "65536", "VIDEAU_PORT is '65536'"),
+        ("VIDEAU_PORT", "-1", "VIDEAU_PORT is '-1'"),
+        ("VIDEAU_PORT", "²", "VIDEAU_PORT is '²'"),
+        ("VIDEAU_TOKEN_DAYS", "0", "VIDEAU_TOKEN_DAYS is '0'"),
+        ("VIDEAU_SECRET", "short", "VIDEAU_SECRET has 5 characters; at least 32"),
+        ("VIDEAU_DATABASE_URL", "sqlite://", "VIDEAU_DATABASE_URL is 'sqlite://'"),
+        ("VIDEAU_DATABASE_URL", "sqlite:///:memory:", "VIDEAU_DATABASE_URL is"),
+        ("VIDEAU_DATABASE_URL", "videau.db", "VIDEAU_DATABASE_URL is 'videau.db'"),
+        ("VIDEAU_DATABASE_URL", "mysql://host/db", "VIDEAU_DATABASE_URL is 'mysql://host/db'"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings.from_env({name: value})
+    assert said in str(error.value)
+
+
+def test_the_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"})
+    secret = settings.signing_secret()
+    assert len(secret) >= 32
+    assert settings.signing_secret() == secret
+    assert stat.S_IMODE((tmp_path / "videau.db.secret").stat().st_mode) == 0o600
+
+
+def test_a_given_secret_is_used_and_none_is_kept(tmp_path: Path) -> None:
+    env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db", "VIDEAU_SECRET": "s" * 32}
+    assert Settings.from_env(env).signing_secret() == "s" * 32
+    assert not (tmp_path / "videau.db.secret").exists()

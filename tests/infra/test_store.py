@@ -1,0 +1,195 @@
+"""The event store on a real SQLite file, and what it says when the file cannot be used."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.board import Color
+from domain.commands import Create, Join
+from domain.events import Event, Settings, Visibility
+from domain.match import Match
+from domain.rules import decide, evolve, fold
+from infra.log import GENESIS, encode_event, record
+from infra.store import Append, Conflict, Key, KeyTaken, PlayerRow, SqlStore, Status, Unavailable
+
+NOW = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    opened = SqlStore(tmp_path / "videau.db", create=True)
+    yield opened
+    await opened.close()
+
+
+def created(match_id: str, key: Key | None = None, **settings: object) -> Append:
+    """A new match, ready to be appended."""
+    match: Match | None = None
+    command = Create(match=match_id, settings=Settings(length=5, **settings), color=Color.WHITE, player="ann")  # type: ignore[arg-type]
+    events = decide(None, command)
+    for event in events:
+        match = evolve(match, event)
+    assert match is not None
+    recorded = record(GENESIS, 0, NOW, events)
+    return Append(match=match, recorded=recorded, auto_roll=(True, True), key=key)
+
+
+def joined(append: Append, player: str, key: Key | None = None) -> Append:
+    """The append after that one: somebody joins."""
+    [event] = decide(append.match, Join(player=player))
+    last = append.recorded[-1]
+    recorded = record(last.hash, last.seq, NOW, [event])
+    return Append(match=evolve(append.match, event), recorded=recorded, auto_roll=(True, False), key=key)
+
+
+async def test_what_is_appended_is_read_back(store: SqlStore) -> None:
+    first = created("m1")
+    second = joined(first, "bob")
+    await store.append(first)
+    await store.append(second)
+    records = await store.read("m1")
+    assert records == [*first.recorded, *second.recorded]
+    assert await store.read("m1", after=2) == list(second.recorded)
+    assert await store.read("m1", after=1, until=2) == [first.recorded[1]]
+    assert fold(r.event for r in records) == second.match
+    assert await store.read("m2") == []
+
+
+async def test_the_row_of_a_match_follows_its_log(store: SqlStore) -> None:
+    first = created("m1")
+    await store.append(first)
+    row = await store.match("m1")
+    assert row is not None
+    assert (row.version, row.status, row.white, row.black) == (2, "waiting", "ann", None)
+    await store.append(joined(first, "bob"))
+    row = await store.match("m1")
+    assert row is not None
+    assert (row.version, row.status, row.black, row.black_auto_roll) == (3, "playing", "bob", False)
+
+
+async def test_of_fifty_appends_at_one_version_one_wins(store: SqlStore) -> None:
+    """Optimistic concurrency: the key (match id, seq) is the lock."""
+    first = created("m1")
+    await store.append(first)
+    tries = [store.append(joined(first, f"player {n}")) for n in range(50)]
+    outcomes = await asyncio.gather(*tries, return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict"] * 49 + ["NoneType"]
+    assert len(await store.read("m1")) == 3
+
+
+async def test_a_conflict_fails_its_own_append_alone(store: SqlStore) -> None:
+    """Appends that share a commit do not share their fate."""
+    first = created("m1")
+    await store.append(first)
+    outcomes = await asyncio.gather(
+        *(store.append(created(f"other {n}")) for n in range(5)),
+        store.append(first),
+        *(store.append(created(f"more {n}")) for n in range(5)),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None)] * 5 + [Conflict] + [type(None)] * 5
+
+
+async def test_two_stores_on_one_file_cannot_both_append(tmp_path: Path) -> None:
+    """A second process is another store on the same file."""
+    stores = [SqlStore(tmp_path / "videau.db", create=True) for _ in range(2)]
+    first = created("m1")
+    await stores[0].append(first)
+    tries = [stores[n % 2].append(joined(first, f"player {n}")) for n in range(20)]
+    outcomes = await asyncio.gather(*tries, return_exceptions=True)
+    assert outcomes.count(None) == 1
+    assert all(outcome is None or isinstance(outcome, Conflict) for outcome in outcomes)
+    for each in stores:
+        await each.close()
+
+
+async def test_an_idempotency_key_is_taken_once(store: SqlStore) -> None:
+    key = Key("ann", "k", "input")
+    outcomes = await asyncio.gather(*(store.append(created(f"m{n}", key)) for n in range(10)), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["KeyTaken"] * 9 + ["NoneType"]
+    command = await store.command("ann", "k")
+    assert command is not None
+    assert (command.fingerprint, command.first_seq, command.last_seq) == ("input", 1, 2)
+    with pytest.raises(KeyTaken):
+        await store.append(joined(created(command.match_id), "bob", key))
+    assert await store.command("bob", "k") is None
+    await store.append(joined(created(command.match_id), "bob", Key("bob", "k", "input")))
+
+
+async def test_lists_show_public_matches_and_ones_own(store: SqlStore) -> None:
+    for n, visibility in enumerate(Visibility):
+        await store.append(created(f"m{n}", visibility=visibility))
+    assert [row.id for row in await store.newest(first=9)] == ["m0"]
+    assert [row.id for row in await store.newest(first=9, viewer="bob")] == ["m0"]
+    assert [row.id for row in await store.newest(first=9, viewer="ann")] == ["m2", "m1", "m0"]
+    assert await store.newest(first=9, status=Status.FINISHED) == []
+    assert await store.newest(first=9, player="bob") == []
+
+
+async def test_pages_stay_as_they_are_while_matches_come(store: SqlStore) -> None:
+    for n in range(10):
+        await store.append(created(f"m{n}"))
+    first = await store.newest(first=4)
+    await store.append(created("n0"))
+    last = first[-1]
+    second = await store.newest(first=4, before=(last.created_at, last.id))
+    assert [row.id for row in (*first, *second)] == [f"m{n}" for n in range(9, 1, -1)]
+
+
+async def test_a_stored_event_is_its_canonical_json(store: SqlStore, tmp_path: Path) -> None:
+    append = created("m1")
+    await store.append(append)
+    rows = sqlite3.connect(tmp_path / "videau.db").execute("SELECT event FROM events ORDER BY seq").fetchall()
+    events: list[Event] = [r.event for r in append.recorded]
+    assert [text for (text,) in rows] == [encode_event(event) for event in events]
+
+
+async def test_a_commit_is_on_the_disk_before_it_is_answered(store: SqlStore) -> None:
+    """WAL with synchronous FULL (2), on the writer's own connection."""
+    with store._connection(write=True) as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+async def test_a_damaged_event_is_said_to_be_damaged(store: SqlStore, tmp_path: Path) -> None:
+    await store.append(created("m1"))
+    with sqlite3.connect(tmp_path / "videau.db") as other:
+        other.execute('UPDATE events SET event = \'{"kind":"nonsense"}\' WHERE seq = 2')
+    with pytest.raises(Unavailable, match="the log of match m1 is damaged"):
+        await store.read("m1")
+    assert len(await store.lines("m1")) == 2
+
+
+async def test_players_are_kept(store: SqlStore) -> None:
+    await store.add_player(PlayerRow(id="p", name="Ann", created_at="2026-11-30T08:00:00.000000Z"))
+    assert [player.name for player in await store.players(["p", "q"])] == ["Ann"]
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "videau.db"
+    file.write_bytes(b"not a database at all, whatever it is" * 100)
+    with pytest.raises(Unavailable, match="damaged, or not a database"):
+        SqlStore(file, create=True)
+
+
+def test_a_database_of_something_else_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "videau.db"
+    sqlite3.connect(file).execute("CREATE TABLE recipes (name TEXT)").connection.close()
+    with pytest.raises(Unavailable, match="not a database of this version of Videau"):
+        SqlStore(file, create=False)
+
+
+def test_a_missing_file_is_not_made_by_looking_for_it(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="there is no database at"):
+        SqlStore(tmp_path / "videau.db", create=False)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="unable to open"):
+        SqlStore(tmp_path / "nowhere" / "videau.db", create=True)

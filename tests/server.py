@@ -1,0 +1,70 @@
+"""The service as its own process on a free port, to be talked to over real sockets, and killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Server:
+    """`videau serve` over one database file; started again, it serves the same port."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.database = folder / "videau.db"
+        self._env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **env}
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start, and return once the socket is open."""
+        command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", str(self._port)]
+        self._process = subprocess.Popen(
+            command,
+            env=self._env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[1],
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        assert found, f"no address in {line!r}: {self._process.communicate()}"
+        self._port = int(found[1])
+
+    @property
+    def url(self) -> str:
+        """The GraphQL endpoint."""
+        return f"http://127.0.0.1:{self._port}/graphql"
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+
+    def stop(self) -> str:
+        """SIGTERM; what it said on stderr while it ran."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        _, errors = self._process.communicate(timeout=15)
+        return errors
+
+    def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One run of the command line over the same database."""
+        return run_videau(*arguments, env=self._env)
+
+
+def run_videau(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """One run of the `videau` command."""
+    return subprocess.run(
+        [sys.executable, "-c", "from service.cli import main; main()", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
