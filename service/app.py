@@ -5,14 +5,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp
 
 from infra.bus import LocalBus
 from infra.settings import Settings
 from infra.store import SqlStore
+from service import limits
 from service.auth import Context, Tokens
 from service.endpoint import Endpoint
 from service.table import Table
@@ -49,6 +52,22 @@ def create_app(settings: Settings) -> Starlette:
         lifespan=lifespan,
     )
     return app
+
+
+def create_server(app: ASGIApp) -> uvicorn.Server:
+    """The HTTP server as we run it, to be given its sockets."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            ws="websockets-sansio",
+            ws_max_size=limits.MESSAGE_BYTES,
+            ws_per_message_deflate=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=5,
+            server_header=False,
+        )
+    )
 
 
 async def welcome(request: Request) -> Response:

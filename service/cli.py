@@ -38,10 +38,7 @@ def main() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; else VIDEAU_PORT, or 8000. 0 takes a free one.")
 def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     """Serve the GraphQL API."""
-    import uvicorn  # here, so that the other commands start faster
-
-    from service import limits
-    from service.app import create_app
+    from service.app import create_app, create_server  # here, so that the other commands start faster
 
     settings = _settings(database_url=database_url, host=host, port=port)
     try:
@@ -49,17 +46,8 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         SqlStore(settings.database_file, create=True)
     except (SettingsError, Unavailable) as error:
         _fail(str(error))
-    listener = _listener(settings.host, settings.port)
-    address = f"http://{settings.host}:{listener.getsockname()[1]}"
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        ws="websockets-sansio",
-        ws_max_size=limits.MESSAGE_BYTES,
-        ws_per_message_deflate=False,
-        timeout_graceful_shutdown=5,
-        server_header=False,
-    )
+    bound = listener(settings.host, settings.port)
+    address = f"http://{settings.host}:{bound.getsockname()[1]}"
     click.echo(
         f"Videau serves {address}, and keeps its matches in {settings.database_file}.\n"
         f"  GraphQL   {address}/graphql  (POST; live matches by websocket, graphql-transport-ws)\n"
@@ -68,7 +56,7 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         "Ctrl-C stops it."
     )
     sys.stdout.flush()
-    uvicorn.Server(config).run(sockets=[listener])
+    create_server(app).run(sockets=[bound])
 
 
 @main.command()
@@ -143,17 +131,17 @@ def _settings(**given: object) -> Settings:
         _fail(str(error))
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listener(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(2048)
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(2048)
     except OSError as error:
         _fail(f"cannot serve {host}:{port}: {error.strerror}")
-    return listener
+    return bound
 
 
 def _stored(database_url: str | None, match_id: str, read: Callable[[SqlStore, str], Awaitable[list[T]]]) -> list[T]:

@@ -13,7 +13,7 @@ class Server:
 
     def __init__(self, folder: Path, **env: str) -> None:
         self.database = folder / "videau.db"
-        self._env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **env}
+        self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **env}
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
 
@@ -22,7 +22,7 @@ class Server:
         command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", str(self._port)]
         self._process = subprocess.Popen(
             command,
-            env=self._env,
+            env=self.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -54,7 +54,7 @@ class Server:
 
     def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One run of the command line over the same database."""
-        return run_videau(*arguments, env=self._env)
+        return run_videau(*arguments, env=self.env)
 
 
 def run_videau(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,5 @@
+"""`python -m service` is `videau`."""
+
+from service.cli import main
+
+main()

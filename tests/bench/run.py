@@ -1,0 +1,318 @@
+"""Measures the figures that the README quotes and prints its table: `python -m tests.bench.run`.
+
+Every row is a ratio of things measured side by side in this one run; nothing here passes or fails.
+"""
+
+import asyncio
+import gzip
+import importlib.util
+import json
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from domain.board import BAR, OFF, Board, Color, Dice, Side
+from domain.commands import Command, Create, Join, Move, Roll
+from domain.events import Event, Settings
+from domain.match import Match, OnRoll, ToPlay
+from domain.plays import judge, legal_plays
+from domain.rules import decide, evolve, fold
+from infra.log import decode_event, encode_event
+from tests.client import register
+from tests.server import Server
+
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "legal_public.jsonl.gz"
+SMALL = Path(__file__).parents[1] / "corpus" / "legal_small.jsonl.gz"
+MATCHES = 64
+SECONDS = 6.0
+ROUNDS = 3
+
+
+def main() -> None:
+    """Measure, then print the table."""
+    rows = [*legal_play_rows(), fold_row(), http_row()]
+    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+# legal plays
+
+
+def cases() -> list[dict[str, Any]]:
+    """The corpus: positions with their roll."""
+    with gzip.open(CORPUS if CORPUS.exists() else SMALL) as lines:
+        return [json.loads(line) for line in lines]
+
+
+def our_case(case: dict[str, Any]) -> tuple[Board, Dice]:
+    """A case as ours: the mover is white."""
+    own, other = [0] * 26, [0] * 26
+    for point, count in enumerate(case["points"], 1):
+        if count > 0:
+            own[point] = count
+        else:
+            other[25 - point] = -count
+    own[BAR], other[BAR], own[OFF], other[OFF] = case["bar"], case["opp_bar"], case["off"], case["opp_off"]
+    return Board(tuple(own), tuple(other)), Dice(*case["dice"])
+
+
+def per_case(work: Callable[[Any], object], given: Sequence[Any]) -> float:
+    """Microseconds of CPU a case: the median of five passes."""
+    passes = []
+    for _ in range(5):
+        begun = time.process_time()
+        for each in given:
+            work(each)
+        passes.append((time.process_time() - begun) / len(given) * 1e6)
+    return statistics.median(passes)
+
+
+def gym() -> ModuleType:
+    """gym_backgammon's rules, without the rendering that its package imports."""
+    spec = importlib.util.find_spec("gym_backgammon")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    path = Path(spec.submodule_search_locations[0]) / "envs" / "backgammon.py"
+    found = importlib.util.spec_from_file_location("gym_backgammon_rules", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def mirrored(side: Side) -> list[int]:
+    """A side's counts in the other side's numbering; the bar stays 25."""
+    return [0, *side[24:0:-1], side[BAR]]
+
+
+def legal_play_rows() -> list[tuple[str, ...]]:
+    """Ours beside gym_backgammon, gvformat and gnubg_nn, on the same cases."""
+    import gnubg_nn
+    from gvformat import legality
+
+    corpus = cases()
+    ours = [our_case(case) for case in corpus]
+    generating = per_case(lambda case: legal_plays(case[0], Color.WHITE, case[1]), ours)
+
+    chance = random.Random(1)
+    submitted = []
+    for board, dice in ours:
+        plays = legal_plays(board, Color.WHITE, dice)
+        if plays:
+            submitted.append((board, dice, chance.choice(plays)))
+    with_plays = [case[:2] for case in submitted]
+    generating_those = per_case(lambda case: legal_plays(case[0], Color.WHITE, case[1]), with_plays)
+    checking = per_case(lambda case: judge(case[0], Color.WHITE, case[1], case[2]), submitted)
+
+    rules = gym()
+
+    def gym_case(case: dict[str, Any]) -> tuple[Any, tuple[int, int]]:
+        game = rules.Backgammon()
+        game.board = [(n, rules.WHITE) if n > 0 else (-n, rules.BLACK) if n < 0 else (0, None) for n in case["points"]]
+        game.bar, game.off = [case["bar"], case["opp_bar"]], [case["off"], case["opp_off"]]
+        game.players_positions = game.get_players_positions()
+        first, second = case["dice"]
+        return game, (-first, -second)
+
+    gym_time = per_case(lambda case: case[0].get_valid_plays(rules.WHITE, case[1]), [gym_case(case) for case in corpus])
+
+    gv_time = per_case(
+        lambda case: legality.legal_plays(*case),
+        [(list(board.white), mirrored(board.black), *dice) for board, dice in ours],
+    )
+    gnubg_time = per_case(
+        lambda case: gnubg_nn.moves(*case),
+        [([list(board.black[1:]), list(board.white[1:])], *dice) for board, dice in ours],
+    )
+    for board, dice in ours[::50]:  # the peers were asked the same thing
+        count = len(legal_plays(board, Color.WHITE, dice))
+        assert len(gnubg_nn.moves([list(board.black[1:]), list(board.white[1:])], *dice)) == count
+    name = f"legal plays, µs per (position, roll), {len(corpus)} cases"
+    return [
+        (name, f"{generating:.1f}", f"gym_backgammon {gym_time:.1f}", f"{generating / gym_time:.2f}"),
+        ("", f"{generating:.1f}", f"gvformat {gv_time:.1f}", f"{generating / gv_time:.2f}"),
+        ("", f"{generating:.1f}", f"gnubg_nn (C) {gnubg_time:.1f}", f"{generating / gnubg_time:.1f}"),
+        (
+            "checking a submitted play, µs",
+            f"{checking:.1f}",
+            f"generating the same rolls {generating_those:.1f}",
+            f"{checking / generating_those:.2f}",
+        ),
+    ]
+
+
+# the fold
+
+
+def played(length: int, seed: int) -> list[Event]:
+    """A match played at random to its end."""
+    chance = random.Random(seed)
+    events: list[Event] = []
+    match: Match | None = None
+
+    def do(command: Command) -> Match:
+        nonlocal match
+        for event in decide(match, command):
+            match = evolve(match, event)
+            events.append(event)
+        assert match is not None
+        return match
+
+    do(Create(match="bench", settings=Settings(length=length), color=Color.WHITE, player="a"))
+    now = do(Join(player="b"))
+    while now.winner is None:
+        phase = now.phase
+        if isinstance(phase, ToPlay):
+            now = do(Move(by=phase.color, play=chance.choice(legal_plays(now.board, phase.color, phase.dice))))
+        else:
+            by = phase.color if isinstance(phase, OnRoll) else None
+            now = do(Roll(by=by, dice=Dice(chance.randint(1, 6), chance.randint(1, 6))))
+    return events
+
+
+def fold_row() -> tuple[str, ...]:
+    """A finished seven-point match of about 450 events, from stored JSON to its final state."""
+    events = min((played(7, seed) for seed in range(40)), key=lambda events: abs(len(events) - 450))
+    stored = [encode_event(event) for event in events]
+    both, decoding = [], []
+    for _ in range(30):
+        begun = time.process_time()
+        fold(decode_event(text) for text in stored)
+        both.append(time.process_time() - begun)
+        begun = time.process_time()
+        for text in stored:
+            decode_event(text)
+        decoding.append(time.process_time() - begun)
+    whole, decode = statistics.median(both) * 1e3, statistics.median(decoding) * 1e3
+    name = f"stored JSON to final state, {len(stored)} events, ms"
+    return name, f"{whole:.2f}", f"decoding alone {decode:.2f}", f"{whole / decode:.1f}"
+
+
+# commands over HTTP
+
+
+MATCH = "version phase toAct dice white { checkers } black { checkers }"
+ANSWER = f"... on Happened {{ match {{ {MATCH} }} events {{ seq kind }} }} ... on Refusal {{ code message }}"
+ROLL = f"mutation($m: ID!) {{ answer: roll(matchId: $m) {{ {ANSWER} }} }}"
+MOVE = f"mutation($m: ID!, $p: [[Int!]!]!) {{ answer: move(matchId: $m, play: {{moves: $p}}) {{ {ANSWER} }} }}"
+STATE = f"query($m: ID!) {{ match(id: $m) {{ {MATCH} }} }}"
+
+
+class Connection:
+    """One kept-alive HTTP connection, as light as it can be: the server is what is measured."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        host, port = url.removeprefix("http://").removesuffix("/graphql").split(":")
+        self._address = host, int(port)
+        authorization = f"authorization: Bearer {token}\r\n" if token else ""
+        self._head = f"POST /graphql HTTP/1.1\r\nhost: {host}\r\n{authorization}content-type: application/json\r\n"
+
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(*self._address)
+
+    async def post(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
+        body = json.dumps({"query": query, "variables": variables})
+        self._writer.write(f"{self._head}content-length: {len(body)}\r\n\r\n{body}".encode())
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        assert found
+        answer = json.loads(await self._reader.readexactly(int(found[1])))
+        assert "errors" not in answer, answer
+        data: dict[str, Any] = answer["data"]
+        return data
+
+
+async def answered_by_us(server: Server) -> float:
+    """Requests a second: 64 matches, each playing on as soon as it is answered."""
+    tables = []
+    for n in range(MATCHES):
+        white, black = await register(server.url, f"white {n}"), await register(server.url, f"black {n}")
+        match_id = await white.create("{length: 99}")
+        await black.happens("joinMatch", f'matchId: "{match_id}"')
+        seats = {"WHITE": Connection(server.url, white.token), "BLACK": Connection(server.url, black.token)}
+        for connection in seats.values():
+            await connection.open()
+        tables.append((match_id, seats, (await seats["WHITE"].post(STATE, {"m": match_id}))["match"]))
+        await white.close()
+        await black.close()
+    chance = random.Random(2)
+
+    async def play(match_id: str, seats: dict[str, Connection], match: dict[str, Any], until: float) -> int:
+        requests = 0
+        while time.perf_counter() < until:
+            actor, variables = seats[match["toAct"]], {"m": match_id}
+            if match["phase"] == "TO_PLAY":
+                board = Board(tuple(match["white"]["checkers"]), tuple(match["black"]["checkers"]))
+                plays = legal_plays(board, Color(match["toAct"].lower()), Dice(*match["dice"]))
+                variables["p"] = chance.choice(plays)  # type: ignore[assignment]
+                data = await actor.post(MOVE, variables)
+            else:
+                data = await actor.post(ROLL, variables)
+            assert "match" in data["answer"], data
+            match = data["answer"]["match"]
+            requests += 1
+        return requests
+
+    begun = time.perf_counter()
+    played = await asyncio.gather(*(play(*table, begun + SECONDS) for table in tables))
+    return sum(played) / (time.perf_counter() - begun)
+
+
+async def answered_by_constant(url: str) -> float:
+    """Requests a second of the constant, asked in the same two ways by as many connections."""
+    connections = [Connection(url, None) for _ in range(MATCHES)]
+    for connection in connections:
+        await connection.open()
+
+    async def ask(connection: Connection, until: float) -> int:
+        requests = 0
+        while time.perf_counter() < until:
+            await connection.post(ROLL, {"m": "m"})
+            await connection.post(MOVE, {"m": "m", "p": [[8, 5], [6, 5]]})
+            requests += 2
+        return requests
+
+    begun = time.perf_counter()
+    asked = await asyncio.gather(*(ask(connection, begun + SECONDS) for connection in connections))
+    return sum(asked) / (time.perf_counter() - begun)
+
+
+def http_row() -> tuple[str, ...]:
+    """`roll` and `move`, durable on SQLite, beside the constant; rounds alternate, medians are compared."""
+    ours, constant = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder))
+        server.start()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.constant"],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert process.stdout is not None
+        url = process.stdout.readline().strip() + "/graphql"
+        for _ in range(ROUNDS):
+            constant.append(asyncio.run(answered_by_constant(url)))
+            ours.append(asyncio.run(answered_by_us(server)))
+        process.kill()
+        server.kill()
+    mine, beside = statistics.median(ours), statistics.median(constant)
+    name = f"answering roll and move over HTTP, {MATCHES} matches at once, SQLite synchronous FULL, requests/s"
+    return name, f"{mine:.0f}", f"the same schema answering a constant {beside:.0f}", f"{mine / beside:.2f}"
+
+
+if __name__ == "__main__":
+    main()
