@@ -19,7 +19,7 @@ from domain.board import Color, Dice
 from domain.breach import Breach, RuleError
 from domain.commands import Command, Create, Join, Roll
 from domain.events import Event, Settings, Visibility
-from domain.match import Match, OnRoll, Over
+from domain.match import Match, OnRoll
 from domain.rules import decide, evolve, fold, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import throw
@@ -274,7 +274,7 @@ class Table:
 
     async def heads(self, rows: Iterable[MatchRow]) -> list[Head]:
         """The matches of these rows, as they stand."""
-        found = [await self._newest(row.id) for row in rows]
+        found = [await self._newest(row.id, row) for row in rows]
         return [head for head in found if head is not None]
 
     async def row(self, match_id: str) -> MatchRow | None:
@@ -323,7 +323,7 @@ class Table:
                     match = evolve(match, recorded.event)
                     after = recorded.seq
                     yield Step(recorded, match)
-                if match is not None and isinstance(match.phase, Over):
+                if match is not None and match.winner:
                     return
 
     async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
@@ -337,16 +337,16 @@ class Table:
         records = await self._store.read(match_id, 0, version)
         return fold(recorded.event for recorded in records) if records else None
 
-    async def _newest(self, match_id: str) -> Head | None:
-        """The match as the store has it now; None if there is none."""
+    async def _newest(self, match_id: str, row: MatchRow | None = None) -> Head | None:
+        """The match as the store has it now, or as it had it when it gave `row`; None if there is none."""
         known = self._heads.get(match_id)
-        if known is not None and isinstance(known.match.phase, Over):
+        if known is not None and (known.match.winner or (row and row.version <= known.version)):
             return known
         records = await self._store.read(match_id, known.version if known else 0)
         if not records:
             return known
         match = fold((recorded.event for recorded in records), known.match if known else None)
-        row = await self._store.match(match_id)
+        row = row or await self._store.match(match_id)
         assert row is not None
         last = records[-1]
         head = Head(match, last.seq, last.hash, last.at, (row.white_auto_roll, row.black_auto_roll))
