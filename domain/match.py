@@ -111,8 +111,8 @@ class Match(Struct, frozen=True, kw_only=True):
     phase: Phase = Waiting()
     crawford: Crawford = Crawford.PAST
     results: tuple[Result, ...] = ()
-    start_score: tuple[int, int] = (0, 0)
-    """White's and black's points before the first game, as a sandbox start says."""
+    points: tuple[int, int] = (0, 0)
+    """White's and black's points so far, by rule, those of a sandbox's start included."""
     rolls: int = 0
     """Rolls made so far in the match, openings included."""
     last_play: LastPlay | None = None
@@ -129,9 +129,8 @@ class Match(Struct, frozen=True, kw_only=True):
 
     def score(self, color: Color) -> int:
         """Points won so far, never shown as more than the length."""
-        points = self.start_score[color is Color.BLACK]
-        points += sum(result.points for result in self.results if result.winner is color)
-        return points if self.settings.length is None else min(points, self.settings.length)
+        points, length = self.points[color is Color.BLACK], self.settings.length
+        return points if length is None else min(points, length)
 
     def away(self, color: Color) -> int | None:
         """Points that `color` still needs; None in a money game."""

@@ -366,7 +366,7 @@ def _created(event: Created) -> Match:
         crawford = Crawford.NOW
     elif length is not None and max(start.score) == length - 1:
         crawford = Crawford.PAST
-    return replace(match, board=start.board, cube=start.cube, start_score=start.score, crawford=crawford)
+    return replace(match, board=start.board, cube=start.cube, points=start.score, crawford=crawford)
 
 
 def _started(match: Match) -> Match:
@@ -435,7 +435,9 @@ def _answered(match: Match, by: Color, accepted: bool) -> Match:
 def _game_over(match: Match, winner: Color, points: int, stake: Stake, end: End) -> Match:
     """The game is won; then the match is, or the next game opens, with or without the cube."""
     results = (*match.results, Result(winner, points, stake, match.cube.value, end))
-    scored = replace(match, results=results)
+    white, black = match.points
+    total = (white + points, black) if winner is Color.WHITE else (white, black + points)
+    scored = replace(match, results=results, points=total)
     length = match.settings.length
     if length is None or scored.score(winner) == length:
         return replace(scored, phase=Over(winner))

@@ -78,11 +78,15 @@ class Seat:
     color: Color = strawberry.field(description="Which side this is.")
     score: int = strawberry.field(description="Points won so far, never shown as more than the match length.")
     away: int | None = strawberry.field(description="Points still needed; null in a money game.")
-    pips: int = strawberry.field(description="The race: pips still needed to bear everything off.")
     checkers: list[int] = strawberry.field(
         description="26 counts of this side's checkers in its own numbering: 0 = off, 1 to 6 home, 25 = bar."
     )
     player_id: strawberry.Private[str | None]
+    board: strawberry.Private[Board]
+
+    @strawberry.field(description="The race: pips still needed to bear everything off; a checker on the bar needs 25.")
+    def pips(self) -> int:
+        return self.board.pips(self.color)
 
     @strawberry.field(description="Who sits here; null while the seat is free.")
     async def player(self, info: Info) -> Player | None:
@@ -538,9 +542,9 @@ def _seat(match: Match, color: Color) -> Seat:
         color=color,
         score=match.score(color),
         away=match.away(color),
-        pips=match.board.pips(color),
         checkers=list(match.board.side(color)),
         player_id=match.player(color),
+        board=match.board,
     )
 
 
