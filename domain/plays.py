@@ -252,7 +252,7 @@ def _broken_step(turn: _Turn, way: _Way, left: _Dice, move: CheckerMove) -> tupl
         if others >= _OUTSIDE or (src > 6 and (not trips or min(map(len, trips)) < 2)):
             return Breach.CANNOT_BEAR_OFF, f"{name}: all your checkers must be at home first"
         highest = others.bit_length() - 1
-        if trips and src < highest:
+        if src < highest and any(sum(trip) > src for trip in trips) and not any(sum(trip) == src for trip in trips):
             return (
                 Breach.HIGHER_POINT_FIRST,
                 f"{name}: a larger die bears off only from your highest point, {highest}",

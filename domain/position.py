@@ -136,6 +136,12 @@ def parse_xgid(text: str) -> Position:
     if crawford and (length is None or length - max(score) != 1 or score[0] == score[1]):
         raise _invalid(f"the game at {score[0]}-{score[1]} in a match to {length} cannot be the Crawford game")
     dice, owner = found["dice"], _COLORS[found["owner"]]
+    if owner is not None and not numbers["cube"]:
+        raise _invalid("a cube at 1 has no owner")
+    if length is not None and owner is None and numbers["cube"]:
+        raise _invalid("a centred cube above 1 comes of automatic doubles, which are for money games")
+    if crawford and numbers["cube"]:
+        raise _invalid("nobody can have turned the cube in the Crawford game")
     doubled = dice == "D"
     if doubled and (crawford or owner is turn.opponent or numbers["cube"] >= numbers["limit"]):
         raise _invalid("this double is against the rules: Crawford game, cube of the other side, or cube at its limit")

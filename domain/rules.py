@@ -145,6 +145,8 @@ def _checked(settings: Settings) -> Settings:
             ):
                 if got != said:
                     wrong.append(f"{name} is {got}, and the start position says {said}")
+            if start.crawford and not settings.crawford:
+                wrong.append("crawford is false, and the start position is in a Crawford game")
     if wrong:
         raise RuleError(Breach.INVALID_SETTINGS, "; ".join(wrong))
     return settings
@@ -162,7 +164,9 @@ def _join(match: Match, player: str) -> Joined:
 def _require_started(match: Match) -> None:
     if isinstance(match.phase, Over):
         raise RuleError(Breach.MATCH_OVER, f"the match is over: {match.phase.winner} has won it")
-    if isinstance(match.phase, Waiting | Opening):
+    if isinstance(match.phase, Opening):
+        raise RuleError(Breach.NOT_STARTED, "the table is about to make the opening roll")
+    if isinstance(match.phase, Waiting):
         raise RuleError(Breach.NOT_STARTED, "the match begins when both seats are taken")
 
 

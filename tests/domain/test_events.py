@@ -1,0 +1,145 @@
+"""The stored form of every event, for ever: a line here is never edited, only added to (DESIGN.md section 3)."""
+
+import json
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from domain.board import CheckerMove, Color, Dice
+from domain.events import (
+    Accepted,
+    Created,
+    Doubled,
+    Event,
+    Joined,
+    Moved,
+    Refused,
+    Resigned,
+    Rolled,
+    Sandbox,
+    Settings,
+    Stake,
+    Visibility,
+)
+
+WHITE, BLACK = Color.WHITE, Color.BLACK
+
+LINES = {
+    "created": (
+        '{"color":"white","kind":"created","match":"m1","rematchOf":null,"rules":1,"settings":{"automaticDoubles":0,'
+        '"crawford":true,"cubeLimit":64,"jacoby":false,"length":7,"sandbox":null,"visibility":"public"}}',
+        Created(match="m1", settings=Settings(length=7), color=WHITE, rules=1),
+    ),
+    "created with everything": (
+        '{"color":"black","kind":"created","match":"m2","rematchOf":"m1","rules":1,"settings":{"automaticDoubles":2,'
+        '"crawford":false,"cubeLimit":1024,"jacoby":true,"length":null,"sandbox":{"dice":[[3,1],[6,6]],'
+        '"start":"XGID=-b----E-C---eE---c-e----B-:0:0:1:00:0:0:1:0:10"},"visibility":"private"}}',
+        Created(
+            match="m2",
+            settings=Settings(
+                length=None,
+                crawford=False,
+                cube_limit=1024,
+                jacoby=True,
+                automatic_doubles=2,
+                visibility=Visibility.PRIVATE,
+                sandbox=Sandbox(
+                    start="XGID=-b----E-C---eE---c-e----B-:0:0:1:00:0:0:1:0:10",
+                    dice=(Dice(3, 1), Dice(6, 6)),
+                ),
+            ),
+            color=BLACK,
+            rules=1,
+            rematch_of="m1",
+        ),
+    ),
+    "joined": (
+        '{"color":"black","kind":"joined","player":"p1"}',
+        Joined(color=BLACK, player="p1"),
+    ),
+    "rolled": (
+        '{"by":"white","dice":[3,1],"kind":"rolled","opening":true}',
+        Rolled(by=WHITE, dice=Dice(3, 1), opening=True),
+    ),
+    "rolled a tie": (
+        '{"by":null,"dice":[5,5],"kind":"rolled","opening":true}',
+        Rolled(by=None, dice=Dice(5, 5), opening=True),
+    ),
+    "moved": (
+        '{"by":"white","kind":"moved","play":[[25,22],[6,0]]}',
+        Moved(by=WHITE, play=(CheckerMove(25, 22), CheckerMove(6, 0))),
+    ),
+    "moved nothing": ('{"by":"black","kind":"moved","play":[]}', Moved(by=BLACK, play=())),
+    "doubled": ('{"by":"white","kind":"doubled"}', Doubled(by=WHITE)),
+    "accepted": ('{"by":"black","kind":"accepted"}', Accepted(by=BLACK)),
+    "refused": ('{"by":"black","kind":"refused"}', Refused(by=BLACK)),
+    "resigned": (
+        '{"by":"white","kind":"resigned","stake":"gammon"}',
+        Resigned(by=WHITE, stake=Stake.GAMMON),
+    ),
+    "resigned the match": (
+        '{"by":"black","kind":"resigned","stake":"match"}',
+        Resigned(by=BLACK, stake=Stake.MATCH),
+    ),
+}
+
+encoder = msgspec.json.Encoder(order="sorted")
+decoder = msgspec.json.Decoder(Event)
+
+
+@pytest.mark.parametrize(("line", "event"), LINES.values(), ids=LINES.keys())
+def test_a_stored_line_is_read_and_written_byte_for_byte(line: str, event: Event) -> None:
+    assert decoder.decode(line) == event
+    assert encoder.encode(event).decode() == line
+
+
+def test_each_of_the_eight_kinds_has_its_line() -> None:
+    kinds = {json.loads(line)["kind"] for line, _ in LINES.values()}
+    assert kinds == {"created", "joined", "rolled", "moved", "doubled", "accepted", "refused", "resigned"}
+    assert {type(event) for _, event in LINES.values()} == set(get_args(Event))
+
+
+def test_a_field_with_a_default_may_be_missing() -> None:
+    """Lines stored before a field was added: all that is optional left out."""
+    line = '{"color":"white","kind":"created","match":"m1","rules":1,"settings":{"length":7}}'
+    assert decoder.decode(line) == Created(match="m1", settings=Settings(length=7), color=WHITE, rules=1)
+    assert decoder.decode('{"by":"white","dice":[3,1],"kind":"rolled"}') == Rolled(by=WHITE, dice=Dice(3, 1))
+
+
+def without(line: str, field: str) -> str:
+    return json.dumps({name: value for name, value in json.loads(line).items() if name != field})
+
+
+def changed(line: str, **fields: Any) -> str:
+    return json.dumps({**json.loads(line), **fields})
+
+
+STRANGE = {
+    "no kind": without(LINES["doubled"][0], "kind"),
+    "a kind of later times": changed(LINES["doubled"][0], kind="timed_out"),
+    "a kind in capitals": changed(LINES["doubled"][0], kind="Doubled"),
+    "a field too many": changed(LINES["doubled"][0], value=2),
+    "a field of later times in the settings": changed(LINES["created"][0], settings={"length": 7, "beavers": True}),
+    "a field too many in the sandbox": changed(
+        LINES["created"][0], settings={"length": 7, "sandbox": {"start": None, "dice": [], "cube": 2}}
+    ),
+    "a setting in another spelling": changed(LINES["created"][0], settings={"length": 7, "cube_limit": 64}),
+    "nobody moved": without(LINES["moved"][0], "by"),
+    "no length agreed": changed(LINES["created"][0], settings={}),
+    "a third colour": changed(LINES["joined"][0], color="red"),
+    "no such stake": changed(LINES["resigned"][0], stake="triple"),
+    "a die in words": changed(LINES["rolled"][0], dice=["three", 1]),
+    "three dice": changed(LINES["rolled"][0], dice=[3, 1, 1]),
+    "one die": changed(LINES["rolled"][0], dice=[3]),
+    "a move from nowhere": changed(LINES["moved"][0], play=[[24]]),
+    "half a point": changed(LINES["moved"][0], play=[[24, 18.5]]),
+    "a list": "[]",
+    "half a line": LINES["created"][0][:40],
+}
+
+
+@pytest.mark.parametrize("line", STRANGE.values(), ids=STRANGE.keys())
+def test_a_line_that_is_no_event_is_refused(line: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decoder.decode(line)
