@@ -1,4 +1,4 @@
-"""What has happened: the eight kinds of event that a match is made of.
+"""What has happened: the nine kinds of event that a match is made of.
 
 These names are the storage format and the public one. A kind is never renamed, a field never retyped, a new field
 gets a default; tests/domain/test_events.py holds one literal line per kind for ever. Events carry no number, time or
@@ -78,6 +78,10 @@ class Created(_Event, frozen=True):
     color: Color
     rules: int
     rematch_of: str | None = None
+    commitment: str | None = None
+    """The end of the chain of links from which the dice come (domain/fairness.py), in hexadecimal."""
+    imported: str | None = None
+    """The format of the file that the match was read from; its dice prove nothing."""
 
 
 class Joined(_Event, frozen=True):
@@ -85,6 +89,14 @@ class Joined(_Event, frozen=True):
 
     color: Color
     player: str
+    entropy: str = ""
+    """What the player adds to the chance of every roll."""
+
+
+class Committed(_Event, frozen=True):
+    """The chain of links is used up, and the next one is committed to."""
+
+    commitment: str
 
 
 class Rolled(_Event, frozen=True):
@@ -93,6 +105,10 @@ class Rolled(_Event, frozen=True):
     by: Color | None
     dice: Dice
     opening: bool = False
+    link: str | None = None
+    """The link of the chain that this roll reveals, in hexadecimal; None for scripted and imported dice."""
+    entropy: str = ""
+    """What the player added to the chance of this roll alone."""
 
 
 class Moved(_Event, frozen=True):
@@ -127,4 +143,4 @@ class Resigned(_Event, frozen=True):
     stake: Stake
 
 
-Event = Created | Joined | Rolled | Moved | Doubled | Accepted | Refused | Resigned
+Event = Created | Joined | Committed | Rolled | Moved | Doubled | Accepted | Refused | Resigned
