@@ -15,6 +15,8 @@ class Breach(StrEnum):
     CONTENDED = "contended"
     INVALID_SETTINGS = "invalid_settings"
     INVALID_POSITION = "invalid_position"
+    INVALID_ENTROPY = "invalid_entropy"
+    UNPROVEN_DICE = "unproven_dice"
     # the seats
     ALREADY_SEATED = "already_seated"
     SEATS_TAKEN = "seats_taken"

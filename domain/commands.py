@@ -14,12 +14,22 @@ class Create(Struct, frozen=True, kw_only=True):
     color: Color
     player: str
     rematch_of: str | None = None
+    commitment: str | None = None
+    imported: str | None = None
+    entropy: str = ""
 
 
 class Join(Struct, frozen=True, kw_only=True):
     """Take the free seat."""
 
     player: str
+    entropy: str = ""
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    """Go on with a new chain of links, the old one being used up; the table does it."""
+
+    commitment: str
 
 
 class Roll(Struct, frozen=True, kw_only=True):
@@ -27,6 +37,8 @@ class Roll(Struct, frozen=True, kw_only=True):
 
     by: Color | None
     dice: Dice
+    link: str | None = None
+    entropy: str = ""
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -61,4 +73,4 @@ class Resign(Struct, frozen=True, kw_only=True):
     stake: Stake
 
 
-Command = Create | Join | Roll | Move | Double | Accept | Refuse | Resign
+Command = Create | Join | Commit | Roll | Move | Double | Accept | Refuse | Resign

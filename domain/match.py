@@ -115,6 +115,16 @@ class Match(Struct, frozen=True, kw_only=True):
     """White's and black's points so far, by rule, those of a sandbox's start included."""
     rolls: int = 0
     """Rolls made so far in the match, openings included."""
+    entropy: tuple[str, str] = ("", "")
+    """What white and black add to the chance of every roll."""
+    last_link: str | None = None
+    """The link revealed last, or the commitment; None where dice cannot be proven (imported matches)."""
+    links_used: int = 0
+    """Links that the chain in use has revealed."""
+    chain: int = 0
+    """The number of the chain in use, from 0."""
+    imported: str | None = None
+    """The format of the file that the match was read from."""
     last_play: LastPlay | None = None
     refused_stakes: tuple[tuple[Color, Stake], ...] = ()
     """Resignations offered and refused in this very position."""

@@ -7,12 +7,13 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from domain.board import CHECKERS, OFF, Board, Color, Dice, Play
+from domain.board import CHECKERS, OFF, Board, Color, Play
 from domain.breach import Breach, RuleError
-from domain.commands import Accept, Command, Create, Double, Join, Move, Refuse, Resign, Roll
+from domain.commands import Accept, Command, Commit, Create, Double, Join, Move, Refuse, Resign, Roll
 from domain.events import (
     RULES,
     Accepted,
+    Committed,
     Created,
     Doubled,
     Event,
@@ -24,6 +25,7 @@ from domain.events import (
     Settings,
     Stake,
 )
+from domain.fairness import LINKS, LONGEST_ENTROPY, dice_from, follows, is_entropy
 from domain.match import (
     MULTIPLIER,
     Crawford,
@@ -70,10 +72,12 @@ def decide(match: Match | None, command: Command) -> tuple[Event, ...]:
     if match is None:
         raise RuleError(Breach.MATCH_NOT_FOUND, "there is no such match")
     match command:
-        case Join(player=player):
-            event: Event = _join(match, player)
-        case Roll(by=by, dice=dice):
-            event = _roll(match, by, dice)
+        case Join():
+            event: Event = _join(match, command)
+        case Commit(commitment=commitment):
+            event = _commit(match, commitment)
+        case Roll():
+            event = _roll(match, command)
         case Move(by=by, play=play):
             _require_turn(match, by)
             if not isinstance(match.phase, ToPlay):
@@ -110,8 +114,10 @@ def _create(match: Match | None, command: Create) -> tuple[Event, ...]:
             color=command.color,
             rules=RULES,
             rematch_of=command.rematch_of,
+            commitment=command.commitment,
+            imported=command.imported,
         ),
-        Joined(color=command.color, player=command.player),
+        Joined(color=command.color, player=command.player, entropy=_entropy(command.entropy)),
     )
 
 
@@ -152,12 +158,20 @@ def _checked(settings: Settings) -> Settings:
     return settings
 
 
-def _join(match: Match, player: str) -> Joined:
-    if match.seat_of(player):
+def _entropy(text: str) -> str:
+    if is_entropy(text):
+        return text
+    raise RuleError(
+        Breach.INVALID_ENTROPY, f"entropy is at most {LONGEST_ENTROPY} printable ASCII characters; got {len(text)}"
+    )
+
+
+def _join(match: Match, command: Join) -> Joined:
+    if match.seat_of(command.player):
         raise RuleError(Breach.ALREADY_SEATED, "you sit at this match already")
     for color in (match.first_seat, match.first_seat.opponent):
         if match.player(color) is None:
-            return Joined(color=color, player=player)
+            return Joined(color=color, player=command.player, entropy=_entropy(command.entropy))
     raise RuleError(Breach.SEATS_TAKEN, "both seats of this match are taken")
 
 
@@ -190,16 +204,23 @@ def _require_offer(match: Match, by: Color) -> None:
         raise RuleError(Breach.NOT_YOUR_TURN, f"it is for {by.opponent} to answer")
 
 
-def _roll(match: Match, by: Color | None, dice: Dice) -> Rolled:
+def _commit(match: Match, commitment: str) -> Committed:
+    if match.last_link is None or match.links_used < LINKS:
+        raise RuleError(Breach.UNPROVEN_DICE, "a new chain is committed to when the one before is used up, not earlier")
+    return Committed(commitment=commitment)
+
+
+def _roll(match: Match, command: Roll) -> Rolled:
+    by, dice, link, entropy = command.by, command.dice, command.link, _entropy(command.entropy)
     if by is None and isinstance(match.phase, Opening):
         winner = None if dice.is_double else Color.WHITE if dice.first > dice.second else Color.BLACK
-        return Rolled(by=winner, dice=dice, opening=True)
+        return Rolled(by=winner, dice=dice, opening=True, link=link, entropy=entropy)
     if by is None:
         raise RuleError(Breach.NOT_YOUR_TURN, "the table rolls only to open a game")
     _require_turn(match, by)
     if isinstance(match.phase, ToPlay):
         raise RuleError(Breach.ALREADY_ROLLED, "you have rolled: play the roll")
-    return Rolled(by=by, dice=dice)
+    return Rolled(by=by, dice=dice, link=link, entropy=entropy)
 
 
 def doubling_breach(match: Match, by: Color) -> tuple[Breach, str] | None:
@@ -280,9 +301,13 @@ def evolve(match: Match | None, event: Event) -> Match:
             return _moved(match, by, play)
         case Rolled():
             return _rolled(match, event)
-        case Joined(color=color, player=player):
-            joined = replace(match, **{color.value: player})
+        case Joined(color=color, player=player, entropy=entropy):
+            white, black = match.entropy
+            both = (entropy, black) if color is Color.WHITE else (white, entropy)
+            joined = replace(match, **{color.value: player, "entropy": both})
             return joined if None in (joined.white, joined.black) else _started(joined)
+        case Committed(commitment=commitment):
+            return replace(match, last_link=commitment, links_used=0, chain=match.chain + 1)
         case Doubled(by=by):
             phase = match.phase
             assert isinstance(phase, OnRoll), "only a player on roll doubles"
@@ -314,15 +339,17 @@ def check(match: Match | None, event: Event) -> Match:
                 color=event.color,
                 player="",
                 rematch_of=event.rematch_of,
+                commitment=event.commitment,
+                imported=event.imported,
             )
-        case Joined(player=player):
-            command = Join(player=player)
-        case Rolled(by=by, dice=dice, opening=opening):
-            if not all(1 <= die <= 6 for die in dice):
-                raise RuleError(Breach.INVALID_POSITION, f"dice show 1 to 6, not {dice.first} and {dice.second}")
-            if match and match.scripted_dice not in (None, dice):
-                raise RuleError(Breach.INVALID_POSITION, "the script of this sandbox has another roll here")
-            command = Roll(by=None if opening else by, dice=dice)
+        case Joined(player=player, entropy=entropy):
+            command = Join(player=player, entropy=entropy)
+        case Committed(commitment=commitment):
+            command = Commit(commitment=commitment)
+        case Rolled(by=by, dice=dice, opening=opening, link=link, entropy=entropy):
+            if match is not None:
+                _check_dice(match, event)
+            command = Roll(by=None if opening else by, dice=dice, link=link, entropy=entropy)
         case Moved(by=by, play=play):
             command = Move(by=by, play=play)
         case Doubled(by=by):
@@ -345,6 +372,30 @@ def check(match: Match | None, event: Event) -> Match:
     return evolve(match, event)
 
 
+def _check_dice(match: Match, event: Rolled) -> None:
+    """The dice are those of the script, or those that the next link of the chain gives. RuleError UNPROVEN_DICE."""
+    dice, link = event.dice, event.link
+    spoken = f"{dice.first} and {dice.second}"
+    if not all(1 <= die <= 6 for die in dice):
+        raise RuleError(Breach.UNPROVEN_DICE, f"dice show 1 to 6, not {spoken}")
+    scripted = match.scripted_dice
+    if scripted is not None:
+        if (dice, link) != (scripted, None):
+            raise RuleError(Breach.UNPROVEN_DICE, "the script of this sandbox has another roll here")
+    elif match.last_link is None:
+        if link is not None:
+            raise RuleError(Breach.UNPROVEN_DICE, "a link is revealed, and nothing was committed to")
+    elif match.links_used >= LINKS:
+        raise RuleError(Breach.UNPROVEN_DICE, "the chain is used up, and no new one was committed to")
+    elif link is None or not follows(link, match.last_link):
+        raise RuleError(Breach.UNPROVEN_DICE, "the link revealed is not the next one of the chain")
+    else:
+        white, black = match.entropy
+        proven = dice_from(link, match.id, match.rolls + 1, white, black, event.entropy)
+        if dice != proven:
+            raise RuleError(Breach.UNPROVEN_DICE, f"the link gives {proven.first} and {proven.second}, not {spoken}")
+
+
 def fold(events: Iterable[Event], match: Match | None = None) -> Match:
     """The match that a log makes, from its start or on from `match`. Raises AssertionError if there is none."""
     folded = reduce(evolve, events, match)
@@ -362,6 +413,8 @@ def _created(event: Created) -> Match:
         rematch_of=event.rematch_of,
         first_seat=event.color,
         crawford=crawford,
+        last_link=event.commitment,
+        imported=event.imported,
     )
     if settings.sandbox is None or settings.sandbox.start is None:
         return match
@@ -381,11 +434,15 @@ def _started(match: Match) -> Match:
 
 
 def _rolled(match: Match, event: Rolled) -> Match:
-    phase = match.phase
+    phase, rolls = match.phase, match.rolls + 1
+    last_link, links_used = match.last_link, match.links_used
+    if event.link is not None:
+        last_link, links_used = event.link, links_used + 1
     if not isinstance(phase, Opening):
         assert event.by is not None, "only an opening is a tie"
         assert isinstance(phase, OnRoll), "only a player on roll rolls"
-        return replace(match, phase=ToPlay(event.by, event.dice), rolls=match.rolls + 1)
+        to_play = ToPlay(event.by, event.dice)
+        return replace(match, phase=to_play, rolls=rolls, last_link=last_link, links_used=links_used)
     cube = phase.cube
     if event.by is None and match.settings.automatic_doubles >= cube.value.bit_length():
         cube = Cube(min(cube.value * 2, match.settings.cube_limit))
@@ -394,7 +451,9 @@ def _rolled(match: Match, event: Rolled) -> Match:
         board=Board(),
         cube=cube,
         phase=Opening(cube) if event.by is None else ToPlay(event.by, event.dice),
-        rolls=match.rolls + 1,
+        rolls=rolls,
+        last_link=last_link,
+        links_used=links_used,
         last_play=None,
         refused_stakes=(),
     )

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from domain.breach import RuleError
-from domain.events import Event
+from domain.events import Event, Rolled
 from domain.match import Match
 from domain.rules import check
+from infra.signing import Head, Signer, is_signed
 
 GENESIS = "0" * 64
 """The hash before the first event."""
@@ -83,6 +84,29 @@ class _Line(Struct, forbid_unknown_fields=True):
     seq: int
 
 
+class _SignedHead(Struct, forbid_unknown_fields=True):
+    head: Head
+    key: str
+    signature: str
+
+
+def signed_head(match_id: str, seq: int, hash_: str, signer: Signer) -> str:
+    """The line after a finished log's last record: what its end is, signed by the server that kept it."""
+    head = Head(hash_, match_id, seq)
+    return _encoder.encode(_SignedHead(head, signer.public_key, signer.sign(head))).decode()
+
+
+class Verified(Struct, frozen=True):
+    """A log found whole and legal."""
+
+    match: Match
+    records: list[Recorded]
+    proven: int
+    """How many rolls the chain of links proves; scripted and imported ones prove nothing."""
+    signed_by: str | None
+    """The public key under the log's head, in hexadecimal; None for a log without a signed head."""
+
+
 class Broken(Exception):
     """A log is not what it claims to be, from record number `seq` on."""
 
@@ -92,40 +116,74 @@ class Broken(Exception):
         self.why = why
 
 
-def verify(lines: Iterable[bytes]) -> tuple[Match, list[Recorded]]:
-    """The match that a log makes, having checked each line's form, number, time, hash, and that it is legal there.
+def verify(lines: Iterable[bytes], key: str | None = None) -> Verified:
+    """What a log comes to, having checked each line's form, number, time and hash, that it is legal there and that its
+    dice follow from the chain; and the signed head, if there is one or `key` (hexadecimal) asks for its owner's.
 
     Raises Broken with the first number that is wrong.
     """
     match: Match | None = None
     records: list[Recorded] = []
+    signed: _SignedHead | None = None
     for seq, text in enumerate(lines, 1):
-        previous = records[-1].hash if records else GENESIS
-        try:
-            line = msgspec.json.decode(text, type=_Line)
-            canonical = _encoder.encode(msgspec.json.decode(line.event)).decode()
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise Broken(seq, f"not a record: {error}") from error
-        if line.seq != seq:
-            raise Broken(seq, f"the record after {seq - 1} has number {line.seq}")
-        try:
-            at = decode_time(line.at)
-        except ValueError:
-            at = None
-        if at is None or at.tzinfo is None or encode_time(at.astimezone(UTC)) != line.at:
-            raise Broken(seq, f"its time is {line.at!r}; it looks like 2026-11-30T08:33:12.123456Z")
-        if records and at < records[-1].at:
-            raise Broken(seq, f"its time, {line.at}, is earlier than that of the record before it")
-        if line.hash != link(previous, seq, line.at, canonical):
-            raise Broken(seq, "its hash does not follow from its content and the record before it")
-        try:
-            event = decode_event(canonical)
-            match = check(match, event)
-        except msgspec.ValidationError as error:
-            raise Broken(seq, f"not an event: {error}") from error
-        except RuleError as error:
-            raise Broken(seq, f"against the rules ({error.breach}): {error.message}") from error
-        records.append(Recorded(seq, at, event, canonical, line.hash))
+        if signed is not None:
+            raise Broken(seq, "something follows the signed head")
+        if text.startswith(b'{"head":'):
+            signed = _checked_head(text, match, records, key)
+        else:
+            recorded = _checked_record(seq, text, records)
+            try:
+                match = check(match, recorded.event)
+            except RuleError as error:
+                raise Broken(seq, f"against the rules ({error.breach}): {error.message}") from error
+            records.append(recorded)
     if match is None:
         raise Broken(1, "the log is empty")
-    return match, records
+    if key is not None and signed is None:
+        raise Broken(len(records) + 1, "the log ends here without a signed head")
+    proven = sum(isinstance(r.event, Rolled) and r.event.link is not None for r in records)
+    return Verified(match, records, proven, signed.key if signed else None)
+
+
+def _checked_record(seq: int, text: bytes, before: Sequence[Recorded]) -> Recorded:
+    """The record in a line, which follows those before it in number, time and hash."""
+    previous = before[-1].hash if before else GENESIS
+    try:
+        line = msgspec.json.decode(text, type=_Line)
+        canonical = _encoder.encode(msgspec.json.decode(line.event)).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Broken(seq, f"not a record: {error}") from error
+    if line.seq != seq:
+        raise Broken(seq, f"the record after {seq - 1} has number {line.seq}")
+    try:
+        at = decode_time(line.at)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or encode_time(at.astimezone(UTC)) != line.at:
+        raise Broken(seq, f"its time is {line.at!r}; it looks like 2026-11-30T08:33:12.123456Z")
+    if before and at < before[-1].at:
+        raise Broken(seq, f"its time, {line.at}, is earlier than that of the record before it")
+    if line.hash != link(previous, seq, line.at, canonical):
+        raise Broken(seq, "its hash does not follow from its content and the record before it")
+    try:
+        event = decode_event(canonical)
+    except msgspec.ValidationError as error:
+        raise Broken(seq, f"not an event: {error}") from error
+    return Recorded(seq, at, event, canonical, line.hash)
+
+
+def _checked_head(text: bytes, match: Match | None, records: Sequence[Recorded], key: str | None) -> _SignedHead:
+    """The signed head in a line, which must be that of the records before it."""
+    seq = len(records) + 1
+    try:
+        signed = msgspec.json.decode(text, type=_SignedHead)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise Broken(seq, f"not a signed head: {error}") from error
+    head = signed.head
+    if not is_signed(head, signed.key, signed.signature) or key not in (None, signed.key):
+        raise Broken(seq, "the head is not signed by the key that it should be")
+    if match is None or head.match != match.id:
+        raise Broken(seq, f"the head is that of match {head.match}")
+    if (head.seq, head.hash) != (len(records), records[-1].hash):
+        raise Broken(seq, f"the log ends here, and its signed head is that of record {head.seq}")
+    return signed

@@ -1,6 +1,7 @@
 """What the environment decides, read once."""
 
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The address to serve; port 0 takes any free one."""
     secret: str | None = None
     """The key that signs tokens, at least 32 characters; None is made once and kept beside the database."""
+    dice_secret: str | None = None
+    """The secret behind all chains of dice, at least 32 characters; None is made once and kept beside the database."""
+    signing_key: str | None = None
+    """The key that signs finished logs: 64 hexadecimal digits; None is made once and kept beside the database."""
     token_days: int = 30
     """How long a guest's token lasts."""
 
@@ -42,8 +47,12 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = _number(name, str(value), 0 if name == "port" else 1, 65535)
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
-        if settings.secret is not None and len(settings.secret) < 32:
-            raise SettingsError(f"VIDEAU_SECRET has {len(settings.secret)} characters; at least 32 are needed")
+        for name in ("secret", "dice_secret"):
+            secret = getattr(settings, name)
+            if secret is not None and len(secret) < 32:
+                raise SettingsError(f"VIDEAU_{name.upper()} has {len(secret)} characters; at least 32 are needed")
+        if settings.signing_key is not None and not re.fullmatch("[0-9a-f]{64}", settings.signing_key):
+            raise SettingsError("VIDEAU_SIGNING_KEY is not 64 hexadecimal digits in lower case")
         settings.database_file  # noqa: B018 - says early what is wrong with the URL
         return settings
 
@@ -62,18 +71,19 @@ class Settings(Struct, frozen=True, kw_only=True):
         assert url.database is not None
         return Path(url.database)
 
-    def signing_secret(self) -> str:
-        """The key that signs tokens: given, or the one kept beside the database, made when it is not there yet."""
-        if self.secret is not None:
-            return self.secret
-        path = self.database_file.with_name(self.database_file.name + ".secret")
+    def kept(self, name: str) -> str:
+        """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the database, and made once."""
+        given: str | None = getattr(self, name)
+        if given is not None:
+            return given
+        path = self.database_file.with_name(f"{self.database_file.name}.{name.replace('_', '-')}")
         try:
             with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-                file.write(secrets.token_urlsafe(48))
+                file.write(secrets.token_hex(32))
         except FileExistsError:
             pass
         except OSError as error:
-            raise SettingsError(f"cannot keep the token secret in {path}: {error.strerror}") from error
+            raise SettingsError(f"cannot keep the {name} in {path}: {error.strerror}") from error
         return path.read_text()
 
 

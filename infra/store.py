@@ -5,7 +5,7 @@ fails that append alone, and an append that has returned is on the disk (WAL, sy
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import StrEnum
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 BATCH = 256
 """Appends that share a commit at most."""
+
+PAGE = 500
+"""Records that an export holds in memory."""
 
 
 class Unavailable(Exception):
@@ -212,9 +215,13 @@ class SqlStore:
                 f"the log of match {match_id} is damaged; `videau verify {match_id}` says where"
             ) from error
 
-    async def lines(self, match_id: str) -> list[str]:
-        """The log of a match as lines of NDJSON, just as it is stored, whatever that is."""
-        return [encode_line(*row) for row in await self._rows(match_id, 0, None)]
+    async def lines(self, match_id: str, until: int | None = None) -> AsyncIterator[str]:
+        """The log of a match as lines of NDJSON, just as it is stored, whatever that is; read page by page."""
+        after = 0
+        while rows := await self._rows(match_id, after, min(after + PAGE, until or after + PAGE)):
+            for row in rows:
+                yield encode_line(*row)
+            after = rows[-1][0]
 
     async def _rows(self, match_id: str, after: int, until: int | None) -> Sequence[tuple[int, str, str, str]]:
         query = select(_events.c.seq, _events.c.at, _events.c.event, _events.c.hash).where(

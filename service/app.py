@@ -13,7 +13,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from infra.bus import LocalBus
+from infra.dice import Chains
 from infra.settings import Settings
+from infra.signing import Signer
 from infra.store import SqlStore
 from service import limits
 from service.auth import Context, Tokens
@@ -32,13 +34,14 @@ def create_app(settings: Settings) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = SqlStore(settings.database_file, create=True)
-        app.state.table = Table(store, LocalBus())
+        app.state.table = Table(store, LocalBus(), chains, signer)
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
         yield
         await store.close()
 
-    tokens = Tokens(settings.signing_secret(), settings.token_days)
+    tokens = Tokens(settings.kept("secret"), settings.token_days)
+    chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
 
     def new_context() -> Context:
         return Context(cast(Table, app.state.table), tokens)

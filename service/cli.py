@@ -4,10 +4,12 @@ import asyncio
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import click
+import msgspec
 
 from domain import events
 from domain.board import Color
@@ -15,8 +17,9 @@ from domain.drawing import draw
 from domain.match import Match
 from domain.notation import format_play
 from domain.rules import evolve
-from infra.log import Broken, Recorded, verify
+from infra.log import Broken, Recorded, signed_head, verify
 from infra.settings import Settings, SettingsError
+from infra.signing import Signer
 from infra.store import SqlStore, Unavailable
 
 T = TypeVar("T")
@@ -65,7 +68,7 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
 @click.option("--at", type=click.IntRange(1), metavar="SEQ", help="Only the board right after this event.")
 def replay(database_url: str | None, match: str, at: int | None) -> None:
     """Print MATCH move by move, with boards, scores and cube."""
-    records = _stored(database_url, match, SqlStore.read)
+    records = _stored(database_url, match, _read)
     if at is not None and at > len(records):
         _fail(f"match {match} has {len(records)} events; there is no {at}")
     state: Match | None = None
@@ -86,29 +89,33 @@ def replay(database_url: str | None, match: str, at: int | None) -> None:
 @_database
 @click.argument("match")
 def export(database_url: str | None, match: str) -> None:
-    """Print the log of MATCH as NDJSON, a record a line."""
-    for line in _stored(database_url, match, SqlStore.lines):
+    """Print the log of MATCH as NDJSON, a record a line; a finished one ends with its signed head."""
+    for line in _stored(database_url, match, _lines):
         click.echo(line)
 
 
 @main.command(name="verify")
 @_database
 @click.argument("file_or_match")
-def verify_command(database_url: str | None, file_or_match: str) -> None:
-    """Check the log in a FILE, or of a MATCH: numbers, times, hash links, and that every event is legal there."""
+@click.option("--key", metavar="HEX", help="Ask for a head signed by this public key (the server's is at /keys).")
+def verify_command(database_url: str | None, file_or_match: str, key: str | None) -> None:
+    """Check the log in a FILE, or of a MATCH: numbers, times, hashes, rules, dice, and the signature under its end."""
     path = Path(file_or_match)
     try:
         if path.is_file():
             with path.open("rb") as lines:
-                match, records = verify(line.rstrip(b"\r\n") for line in lines)
+                verified = verify((line.rstrip(b"\r\n") for line in lines), key)
         else:
-            match, records = verify(line.encode() for line in _stored(database_url, file_or_match, SqlStore.lines))
+            verified = verify([line.encode() for line in _stored(database_url, file_or_match, _lines)], key)
     except Broken as error:
         _fail(f"{file_or_match}: wrong from seq {error.seq} on: {error.why}")
     except OSError as error:
         _fail(f"cannot read {file_or_match}: {error.strerror}")
+    match = verified.match
     ended = f"{match.winner} has won" if match.winner else "not finished"
-    click.echo(f"{file_or_match}: {len(records)} events of match {match.id} are whole and legal; {ended}")
+    click.echo(f"{file_or_match}: {len(verified.records)} events of match {match.id} are whole and legal; {ended}")
+    click.echo(f"  dice: {verified.proven} of {match.rolls} rolls are proven by the chain that was committed to")
+    click.echo(f"  head: {f'signed by {verified.signed_by}' if verified.signed_by else 'not signed'}")
 
 
 @main.command()
@@ -144,20 +151,37 @@ def listener(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _stored(database_url: str | None, match_id: str, read: Callable[[SqlStore, str], Awaitable[list[T]]]) -> list[T]:
+async def _lines(store: SqlStore, settings: Settings, match_id: str) -> list[str]:
+    """The stored lines of a match, whatever they are, with its signed head if it is finished."""
+    lines = [line async for line in store.lines(match_id)]
+    row = await store.match(match_id)
+    if row and row.winner:
+        with suppress(msgspec.MsgspecError):  # a damaged line is for verify to name
+            last = msgspec.json.decode(lines[-1])
+            lines.append(signed_head(match_id, last["seq"], last["hash"], Signer(settings.kept("signing_key"))))
+    return lines
+
+
+async def _read(store: SqlStore, settings: Settings, match_id: str) -> list[Recorded]:
+    return await store.read(match_id)
+
+
+def _stored(
+    database_url: str | None, match_id: str, read: Callable[[SqlStore, Settings, str], Awaitable[list[T]]]
+) -> list[T]:
     """What `read` finds of a match in the database; a failure if that is nothing."""
 
     async def run() -> list[T]:
         store = SqlStore(settings.database_file, create=False)
         try:
-            return await read(store, match_id)
+            return await read(store, settings, match_id)
         finally:
             await store.close()
 
     settings = _settings(database_url=database_url)
     try:
         found = asyncio.run(run())
-    except Unavailable as error:
+    except (Unavailable, SettingsError) as error:
         _fail(str(error))
     if not found:
         _fail(f"there is no match {match_id!r} in {settings.database_file}")
@@ -172,6 +196,8 @@ def _told(before: Match | None, recorded: Recorded, after: Match) -> str:
             told = "a money game" if settings.length is None else f"a match to {settings.length} points"
         case events.Joined():
             told = f"{event.player} plays {event.color}"
+        case events.Committed():
+            told = "the table goes on with a new chain of dice"
         case events.Rolled(opening=True, by=None):
             told = f"opening roll {event.dice.first}{event.dice.second}: a tie"
         case events.Rolled(opening=True):

@@ -14,7 +14,7 @@ from strawberry.schema.config import StrawberryConfig
 
 from domain.board import Color, Dice
 from domain.breach import RuleError
-from domain.commands import Accept, Double, Move, Refuse, Resign, Roll
+from domain.commands import Accept, Double, Move, Refuse, Resign
 from domain.events import Sandbox, Settings, Stake, Visibility
 from domain.notation import parse_play
 from domain.position import parse_xgid
@@ -51,6 +51,13 @@ IdempotencyKey = Annotated[
     strawberry.argument(
         description="A text of yours that makes the command safe to repeat: the same key with the same input takes "
         f"effect once and gives the same answer. 1 to {LONGEST_KEY} characters."
+    ),
+]
+Entropy = Annotated[
+    str,
+    strawberry.argument(
+        description="A text of yours that goes into the dice, so that nobody else can have chosen them: at most 64 "
+        "printable ASCII characters. It is public, and in the log."
     ),
 ]
 AutoRoll = Annotated[
@@ -201,11 +208,12 @@ class Mutation:
         settings: SettingsInput,
         color: Annotated[Color, strawberry.argument(description="The seat you take.")] = Color.WHITE,
         auto_roll: AutoRoll = True,
+        entropy: Entropy = "",
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         agreed = _settings(settings)
-        request = _request(info, idempotency_key, None, agreed, color, auto_roll)
-        return _happened(await info.context.table.create(request, agreed, color, auto_roll))
+        request = _request(info, idempotency_key, None, agreed, color, auto_roll, entropy)
+        return _happened(await info.context.table.create(request, agreed, color, auto_roll, entropy))
 
     @strawberry.mutation(description="Take the free seat of a match, which starts it.")
     async def join_match(
@@ -213,26 +221,24 @@ class Mutation:
         info: Info,
         match_id: MatchId,
         auto_roll: AutoRoll = True,
+        entropy: Entropy = "",
         expected_version: ExpectedVersion = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
-        request = _request(info, idempotency_key, expected_version, match_id, auto_roll)
-        return _happened(await info.context.table.join(match_id, request, auto_roll))
+        request = _request(info, idempotency_key, expected_version, match_id, auto_roll, entropy)
+        return _happened(await info.context.table.join(match_id, request, auto_roll, entropy))
 
     @strawberry.mutation(description="Throw the dice.")
     async def roll(
         self,
         info: Info,
         match_id: MatchId,
+        entropy: Entropy = "",
         expected_version: ExpectedVersion = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
-        return await _act(
-            info,
-            match_id,
-            _request(info, idempotency_key, expected_version, match_id),
-            lambda by, dice, match: Roll(by=by, dice=dice(match)),
-        )
+        request = _request(info, idempotency_key, expected_version, match_id, entropy)
+        return await _act(info, match_id, request, lambda by, throw, match: throw(match, by, entropy))
 
     @strawberry.mutation(description="Play the roll, as a whole.")
     async def move(
@@ -247,7 +253,7 @@ class Mutation:
         request = _request(info, idempotency_key, expected_version, match_id, written)
         notation, pairs = written
         moves = parse_play(notation) if notation is not None else checker_moves(pairs or [])
-        return await _act(info, match_id, request, lambda by, dice, match: Move(by=by, play=moves))
+        return await _act(info, match_id, request, lambda by, throw, match: Move(by=by, play=moves))
 
     @strawberry.mutation(description="Offer the cube at twice its value.")
     async def double(
@@ -258,7 +264,7 @@ class Mutation:
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         request = _request(info, idempotency_key, expected_version, match_id)
-        return await _act(info, match_id, request, lambda by, dice, match: Double(by=by))
+        return await _act(info, match_id, request, lambda by, throw, match: Double(by=by))
 
     @strawberry.mutation(description="Accept the open double (a take) or resignation.")
     async def accept(
@@ -269,7 +275,7 @@ class Mutation:
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         request = _request(info, idempotency_key, expected_version, match_id)
-        return await _act(info, match_id, request, lambda by, dice, match: Accept(by=by))
+        return await _act(info, match_id, request, lambda by, throw, match: Accept(by=by))
 
     @strawberry.mutation(description="Refuse the open double (a drop, which loses the game) or resignation.")
     async def refuse(
@@ -280,7 +286,7 @@ class Mutation:
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         request = _request(info, idempotency_key, expected_version, match_id)
-        return await _act(info, match_id, request, lambda by, dice, match: Refuse(by=by))
+        return await _act(info, match_id, request, lambda by, throw, match: Refuse(by=by))
 
     @strawberry.mutation(
         description="Offer to lose the game at a stake, on either side's turn; MATCH gives up the whole match. "
@@ -295,7 +301,7 @@ class Mutation:
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         request = _request(info, idempotency_key, expected_version, match_id, stake)
-        return await _act(info, match_id, request, lambda by, dice, match: Resign(by=by, stake=stake))
+        return await _act(info, match_id, request, lambda by, throw, match: Resign(by=by, stake=stake))
 
     @strawberry.mutation(
         description="After the end, propose another match, colours swapped, or accept the other side's proposal."

@@ -9,21 +9,24 @@ import asyncio
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from domain.board import Color, Dice
+from domain.board import Color
 from domain.breach import Breach, RuleError
-from domain.commands import Command, Create, Join, Roll
-from domain.events import Event, Settings, Visibility
+from domain.commands import Command, Commit, Create, Join, Roll
+from domain.events import Created, Event, Settings, Visibility
+from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll
 from domain.rules import decide, evolve, fold, rolls_by_itself
 from infra.bus import Bus
-from infra.dice import throw
-from infra.log import GENESIS, Recorded, encode_time, record
+from infra.dice import Chains
+from infra.log import GENESIS, Broken, Recorded, encode_time, record, signed_head, verify
+from infra.signing import Head as SignedHead
+from infra.signing import Signer
 from infra.store import Append, Conflict, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status
 
 KEPT_MATCHES = 10_000
@@ -61,32 +64,24 @@ class Head(Struct, frozen=True):
     auto_roll: tuple[bool, bool]
 
 
-class _Cup:
-    """Throws dice, and on a second attempt the same ones again: whoever is interrupted never re-rolls."""
-
-    def __init__(self) -> None:
-        self._thrown: list[Dice] = []
-
-    def throws(self) -> Callable[[Match], Dice]:
-        """The dice for one attempt: what a sandbox's script says, else the next throw."""
-        throws = self._all()
-        return lambda match: match.scripted_dice or next(throws)
-
-    def _all(self) -> Iterator[Dice]:
-        at = 0
-        while True:
-            if at == len(self._thrown):
-                self._thrown.append(throw())
-            yield self._thrown[at]
-            at += 1
-
-
 class Request(Struct, frozen=True, kw_only=True):
     """Who commands, and the guards that came with it."""
 
     player: str
     expected_version: int | None = None
     key: Key | None = None
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    """What verification says of a match's log."""
+
+    problem: str | None
+    rolls: int
+    proven: int
+    commitment: str | None
+    imported: str | None
+    public_key: str
+    signature: str | None
 
 
 class Refused(Exception):
@@ -105,8 +100,10 @@ class Done(Struct, frozen=True):
     steps: list[Step]
 
 
-_Throws = Callable[[Match], Dice]
-MakeCommand = Callable[[Color, _Throws, Match], Command]
+Throw = Callable[[Match, Color | None, str], Roll]
+"""The next roll of a match, by a side (None: the table opens a game), with what the roller adds to its chance."""
+
+MakeCommand = Callable[[Color, Throw, Match], Command]
 _Plan = tuple[Sequence[Command], tuple[bool, bool]]
 """The commands to perform, and who wants the table to roll (white, black)."""
 
@@ -114,9 +111,11 @@ _Plan = tuple[Sequence[Command], tuple[bool, bool]]
 class Table:
     """Every match, for every client of this process."""
 
-    def __init__(self, store: SqlStore, bus: Bus) -> None:
+    def __init__(self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer) -> None:
+        self.signer = signer
         self._store = store
         self._bus = bus
+        self._chains = chains
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._names: OrderedDict[str, str] = OrderedDict()
@@ -142,29 +141,36 @@ class Table:
 
     # commands
 
-    async def create(self, request: Request, settings: Settings, color: Color, auto_roll: bool) -> Done:
+    async def create(self, request: Request, settings: Settings, color: Color, auto_roll: bool, entropy: str) -> Done:
         """Open a match and seat its creator."""
         match_id = new_id()
-        command = Create(match=match_id, settings=settings, color=color, player=request.player)
+        command = Create(
+            match=match_id,
+            settings=settings,
+            color=color,
+            player=request.player,
+            commitment=self._chains.commitment(match_id, 0),
+            entropy=entropy,
+        )
         wishes = (auto_roll, auto_roll)
         return await self._perform(match_id, request, lambda head, dice: ([command], wishes))
 
-    async def join(self, match_id: str, request: Request, auto_roll: bool) -> Done:
+    async def join(self, match_id: str, request: Request, auto_roll: bool, entropy: str) -> Done:
         """Take the free seat; the second player's joining starts the match."""
 
-        def plan(head: Head | None, dice: _Throws) -> _Plan:
+        def plan(head: Head | None, dice: Throw) -> _Plan:
             if head is None:
                 raise _not_found(match_id)
             taken = head.match.player(Color.WHITE)
             wishes = (head.auto_roll[0], auto_roll) if taken else (auto_roll, head.auto_roll[1])
-            return [Join(player=request.player)], wishes
+            return [Join(player=request.player, entropy=entropy)], wishes
 
         return await self._perform(match_id, request, plan)
 
     async def act(self, match_id: str, request: Request, command: MakeCommand) -> Done:
         """Do what `command` makes for the seat of the player who asks."""
 
-        def plan(head: Head | None, dice: _Throws) -> _Plan:
+        def plan(head: Head | None, dice: Throw) -> _Plan:
             if head is None or not visible(head.match, request.player):
                 raise _not_found(match_id)
             color = head.match.seat_of(request.player)
@@ -201,8 +207,10 @@ class Table:
                 color=color,
                 player=proposer,
                 rematch_of=match_id,
+                commitment=self._chains.commitment(successor, 0),
+                entropy=head.match.entropy[color is Color.WHITE],
             ),
-            Join(player=accepter),
+            Join(player=accepter, entropy=head.match.entropy[color is Color.BLACK]),
         ]
         white, black = head.auto_roll
         try:
@@ -214,9 +222,8 @@ class Table:
                 raise
             return Done(existing, [])
 
-    async def _perform(self, match_id: str, request: Request, plan: Callable[[Head | None, _Throws], _Plan]) -> Done:
+    async def _perform(self, match_id: str, request: Request, plan: Callable[[Head | None, Throw], _Plan]) -> Done:
         """Decide what `plan` asks for and append it; again, if the match has moved on meanwhile. Raises Refused."""
-        cup = _Cup()
         lock = self._locks.get(match_id)
         if lock is None:
             lock = self._locks[match_id] = asyncio.Lock()
@@ -226,7 +233,7 @@ class Table:
                 if head is None and not newest:
                     head, newest = await self._newest(match_id), True
                 try:
-                    append, steps = _decided(head, request, plan, cup.throws())
+                    append, steps = self._decided(head, request, plan)
                     await self._store.append(append)
                 except RuleError as error:
                     if not newest:
@@ -247,6 +254,48 @@ class Table:
                     await self._bus.publish(match_id, done.head.version)
                     return done
         raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
+
+    def _decided(
+        self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
+    ) -> tuple[Append, list[Step]]:
+        """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
+        commands, auto_roll = plan(head, self._thrown)
+        if head is not None and request.expected_version not in (None, head.version):
+            raise _stale(request, head)
+        match = head.match if head else None
+        events: list[Event] = []
+        states: list[Match] = []
+
+        def apply(command: Command) -> Match:
+            nonlocal match
+            for event in decide(match, command):
+                match = evolve(match, event)
+                events.append(event)
+                states.append(match)
+            assert match is not None
+            if match.links_used == LINKS:
+                return apply(Commit(commitment=self._chains.commitment(match.id, match.chain + 1)))
+            return match
+
+        for command in commands:
+            after = apply(command)
+        while rolls_by_itself(after, lambda color: auto_roll[color is Color.BLACK]):
+            after = apply(self._thrown(after, after.phase.color if isinstance(after.phase, OnRoll) else None, ""))
+        at = datetime.now(UTC)
+        if head is not None:
+            at = max(at, head.at)
+        recorded = record(head.hash if head else GENESIS, head.version if head else 0, at, events)
+        append = Append(match=after, recorded=recorded, auto_roll=auto_roll, key=request.key)
+        return append, [Step(*pair) for pair in zip(recorded, states, strict=True)]
+
+    def _thrown(self, match: Match, by: Color | None, entropy: str) -> Roll:
+        """The next roll: what a sandbox's script says, else what the next link of the match's chain gives."""
+        if match.scripted_dice:
+            return Roll(by=by, dice=match.scripted_dice, entropy=entropy)
+        if match.last_link is None:
+            raise RuleError(Breach.UNPROVEN_DICE, "this match has no chain of dice: it was played elsewhere")
+        dice, link = self._chains.throw(match, entropy if is_entropy(entropy) else "")
+        return Roll(by=by, dice=dice, link=link, entropy=entropy)
 
     async def _replayed(self, request: Request) -> Done | None:
         """The answer that the request's idempotency key got before. Raises RuleError for another input."""
@@ -298,6 +347,36 @@ class Table:
     ) -> list[MatchRow]:
         """A page of the newest matches that `viewer` finds in lists; see SqlStore.newest."""
         return await self._store.newest(first=first, before=before, status=status, player=player, viewer=viewer)
+
+    async def lines(self, head: Head) -> AsyncIterator[str]:
+        """The log of a match up to this version, as lines of NDJSON; a finished one ends with its signed head."""
+        async for line in self._store.lines(head.match.id, head.version):
+            yield line
+        if head.match.winner:
+            yield signed_head(head.match.id, head.version, head.hash, self.signer)
+
+    async def proof(self, match: Match, version: int, hash_: str) -> Proof:
+        """The log of a match up to a version, verified now in a thread of its own."""
+        lines = [line.encode() async for line in self._store.lines(match.id, version)]
+        problem, proven, commitment = None, 0, None
+        try:
+            verified = await asyncio.to_thread(verify, lines)
+        except Broken as error:
+            problem = str(error)
+        else:
+            proven = verified.proven
+            created = verified.records[0].event
+            commitment = created.commitment if isinstance(created, Created) else None
+        signature = self.signer.sign(SignedHead(hash_, match.id, version)) if match.winner else None
+        return Proof(
+            problem=problem,
+            rolls=match.rolls,
+            proven=proven,
+            commitment=commitment,
+            imported=match.imported,
+            public_key=self.signer.public_key,
+            signature=signature,
+        )
 
     async def steps(self, match_id: str, after: int, until: int) -> list[Step]:
         """The steps of a match with after < seq <= until."""
@@ -376,39 +455,6 @@ def rematch_id(match_id: str) -> str:
         digest, at = divmod(digest, len(_ALPHABET))
         letters.append(_ALPHABET[at])
     return "".join(letters)
-
-
-def _decided(
-    head: Head | None, request: Request, plan: Callable[[Head | None, _Throws], _Plan], dice: _Throws
-) -> tuple[Append, list[Step]]:
-    """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
-    commands, auto_roll = plan(head, dice)
-    if head is not None and request.expected_version not in (None, head.version):
-        raise _stale(request, head)
-    match = head.match if head else None
-    events: list[Event] = []
-    states: list[Match] = []
-
-    def apply(command: Command) -> Match:
-        nonlocal match
-        for event in decide(match, command):
-            match = evolve(match, event)
-            events.append(event)
-            states.append(match)
-        assert match is not None
-        return match
-
-    for command in commands:
-        after = apply(command)
-    while rolls_by_itself(after, lambda color: auto_roll[color is Color.BLACK]):
-        by = after.phase.color if isinstance(after.phase, OnRoll) else None
-        after = apply(Roll(by=by, dice=dice(after)))
-    at = datetime.now(UTC)
-    if head is not None:
-        at = max(at, head.at)
-    recorded = record(head.hash if head else GENESIS, head.version if head else 0, at, events)
-    append = Append(match=after, recorded=recorded, auto_roll=auto_roll, key=request.key)
-    return append, [Step(*pair) for pair in zip(recorded, states, strict=True)]
 
 
 def _head_of(append: Append) -> Head:

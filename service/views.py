@@ -27,7 +27,7 @@ from infra.store import Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
-from service.table import Head, Step
+from service.table import Head, Proof, Step
 
 Info = strawberry.Info[Context, None]
 T = TypeVar("T")
@@ -173,6 +173,22 @@ class DestinationView:
 class Offer:
     by: Color = strawberry.field(description="Who made it.")
     stake: Stake | None = strawberry.field(description="What a resignation would give up; null for a double.")
+
+
+@strawberry.type(description="Whether the dice and the log of a match can be relied upon, checked on asking.")
+class Fairness:
+    whole: bool = strawberry.field(description="Whether every record up to this version is linked, legal and proven.")
+    problem: str | None = strawberry.field(description="The first record that is not, and why.")
+    rolls: int = strawberry.field(description="Rolls made.")
+    proven_rolls: int = strawberry.field(
+        description="Rolls that the chain of links proves: all, but for a sandbox's script and imported matches."
+    )
+    commitment: str | None = strawberry.field(description="What the server committed to before the first roll.")
+    imported: str | None = strawberry.field(description="The format of the file that the match came from, if any.")
+    public_key: str = strawberry.field(description="The server's key (Ed25519, hexadecimal) that signs finished logs.")
+    signature: str | None = strawberry.field(
+        description="The signature under `videau head MATCH SEQ HASH` of a finished log, in hexadecimal."
+    )
 
 
 @strawberry.type(description="Another match between the same two, colours swapped.")
@@ -379,6 +395,10 @@ class MatchView:
             return None
         return Rematch(proposed_by=proposed_by, match=MatchView.at_head(successor) if successor else None)
 
+    @strawberry.field(description="The proof of the dice and of the log, checked now.")
+    async def fairness(self, info: Info) -> Fairness:
+        return fairness_view(await info.context.table.proof(self.state, self.version, self.hash))
+
     @strawberry.field(description="The log up to this version, in order; an event's cursor is its `seq`.")
     async def events(
         self, info: Info, first: int | None = None, after: str | None = None
@@ -412,12 +432,21 @@ class EventView:
 class Created(EventView):
     color: Color = strawberry.field(description="The seat that the creator takes.")
     rules: int = strawberry.field(description="The version of the rules.")
+    commitment: str | None = strawberry.field(
+        description="The end of the chain of links from which the dice come; null for an imported match."
+    )
 
 
 @strawberry.type(description="A player has taken a seat; the second one starts the match.")
 class Joined(EventView):
     color: Color = strawberry.field(description="The seat.")
     player_id: ID = strawberry.field(description="The player.")
+    entropy: str = strawberry.field(description="What the player adds to the chance of every roll.")
+
+
+@strawberry.type(description="The chain of links is used up, and the next one is committed to.")
+class Committed(EventView):
+    commitment: str = strawberry.field(description="The end of the new chain.")
 
 
 @strawberry.type(description="Dice were thrown.")
@@ -425,6 +454,11 @@ class Rolled(EventView):
     by: Color | None = strawberry.field(description="Whose roll it is; null for a tied opening.")
     dice: list[int] = strawberry.field(description="Two numbers; of an opening, white's die and black's.")
     opening: bool = strawberry.field(description="Whether the table threw them to open a game.")
+    link: str | None = strawberry.field(
+        description="The link that proves the roll: its SHA-256 is the link before, at first the commitment. Null for "
+        "scripted and imported dice."
+    )
+    entropy: str = strawberry.field(description="What the player added to the chance of this roll alone.")
 
 
 @strawberry.type(description="The roll was played.")
@@ -464,7 +498,7 @@ class Resigned(EventView):
     stake: Stake = strawberry.field(description="What it gives up.")
 
 
-EVENT_TYPES = (Created, Joined, Rolled, Moved, Doubled, Accepted, Refused, Resigned)
+EVENT_TYPES = (Created, Joined, Committed, Rolled, Moved, Doubled, Accepted, Refused, Resigned)
 
 
 @strawberry.type(description="The command took effect.")
@@ -492,11 +526,21 @@ def event_view(step: Step) -> EventView:
     place: dict[str, Any] = {"seq": recorded.seq, "at": recorded.at, "hash": recorded.hash, "step": step}
     match event:
         case events.Created():
-            return Created(kind="created", color=event.color, rules=event.rules, **place)
+            return Created(kind="created", color=event.color, rules=event.rules, commitment=event.commitment, **place)
         case events.Joined():
-            return Joined(kind="joined", color=event.color, player_id=ID(event.player), **place)
+            return Joined(kind="joined", color=event.color, player_id=ID(event.player), entropy=event.entropy, **place)
+        case events.Committed():
+            return Committed(kind="committed", commitment=event.commitment, **place)
         case events.Rolled():
-            return Rolled(kind="rolled", by=event.by, dice=list(event.dice), opening=event.opening, **place)
+            return Rolled(
+                kind="rolled",
+                by=event.by,
+                dice=list(event.dice),
+                opening=event.opening,
+                link=event.link,
+                entropy=event.entropy,
+                **place,
+            )
         case events.Moved():
             assert step.match.last_play is not None
             return Moved(
@@ -514,6 +558,20 @@ def event_view(step: Step) -> EventView:
             return Refused(kind="refused", by=event.by, **place)
         case events.Resigned():
             return Resigned(kind="resigned", by=event.by, stake=event.stake, **place)
+
+
+def fairness_view(proof: Proof) -> Fairness:
+    """The GraphQL type of a proof."""
+    return Fairness(
+        whole=proof.problem is None,
+        problem=proof.problem,
+        rolls=proof.rolls,
+        proven_rolls=proof.proven,
+        commitment=proof.commitment,
+        imported=proof.imported,
+        public_key=proof.public_key,
+        signature=proof.signature,
+    )
 
 
 def refusal_view(error: RuleError, head: Head | None) -> Refusal:

@@ -59,9 +59,10 @@ LOG = lines(EVENTS)
 
 
 def test_a_played_log_verifies() -> None:
-    match, records = verify(LOG)
-    assert match.winner is not None
-    assert len(records) == len(EVENTS)
+    verified = verify(LOG)
+    assert verified.match.winner is not None
+    assert len(verified.records) == len(EVENTS)
+    assert (verified.proven, verified.signed_by) == (0, None)
 
 
 def test_the_hash_is_what_the_readme_tells_other_authors() -> None:
@@ -234,7 +235,7 @@ def test_doubling_and_refusing_verify_too() -> None:
             match = evolve(match, event)
             events.append(event)
     assert match.winner is Color.BLACK
-    assert verify(lines(events))[0] == match
+    assert verify(lines(events)).match == match
 
 
 def test_a_play_is_written_as_pairs_of_points() -> None:

@@ -28,6 +28,8 @@ def test_what_is_given_comes_before_the_environment() -> None:
         ("VIDEAU_PORT", "-1", "VIDEAU_PORT is '-1'"),
         ("VIDEAU_PORT", "²", "VIDEAU_PORT is '²'"),
         ("VIDEAU_TOKEN_DAYS", "0", "VIDEAU_TOKEN_DAYS is '0'"),
+        ("VIDEAU_DICE_SECRET", "short", "VIDEAU_DICE_SECRET has 5 characters; at least 32"),
+        ("VIDEAU_SIGNING_KEY", "zz" * 32, "VIDEAU_SIGNING_KEY is not 64 hexadecimal digits"),
         ("VIDEAU_SECRET", "short", "VIDEAU_SECRET has 5 characters; at least 32"),
         ("VIDEAU_DATABASE_URL", "sqlite://", "VIDEAU_DATABASE_URL is 'sqlite://'"),
         ("VIDEAU_DATABASE_URL", "sqlite:///:memory:", "VIDEAU_DATABASE_URL is"),
@@ -41,15 +43,18 @@ def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str
     assert said in str(error.value)
 
 
-def test_the_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])
+def test_a_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path, name: str) -> None:
     settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"})
-    secret = settings.signing_secret()
-    assert len(secret) >= 32
-    assert settings.signing_secret() == secret
-    assert stat.S_IMODE((tmp_path / "videau.db.secret").stat().st_mode) == 0o600
+    secret = settings.kept(name)
+    assert len(secret) == 64
+    assert settings.kept(name) == secret
+    file = tmp_path / f"videau.db.{name.replace('_', '-')}"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_given_secret_is_used_and_none_is_kept(tmp_path: Path) -> None:
     env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db", "VIDEAU_SECRET": "s" * 32}
-    assert Settings.from_env(env).signing_secret() == "s" * 32
+    assert Settings.from_env(env).kept("secret") == "s" * 32
     assert not (tmp_path / "videau.db.secret").exists()

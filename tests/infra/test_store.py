@@ -162,7 +162,7 @@ async def test_a_damaged_event_is_said_to_be_damaged(store: SqlStore, tmp_path: 
         other.execute('UPDATE events SET event = \'{"kind":"nonsense"}\' WHERE seq = 2')
     with pytest.raises(Unavailable, match="the log of match m1 is damaged"):
         await store.read("m1")
-    assert len(await store.lines("m1")) == 2
+    assert len([line async for line in store.lines("m1")]) == 2
 
 
 async def test_players_are_kept(store: SqlStore) -> None:

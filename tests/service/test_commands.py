@@ -1,13 +1,12 @@
 """The nine commands as a client meets them: DESIGN.md section 2 and RULES.md sections 1 to 4, through the API alone."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.client import STATE, Client
+from tests.client import Client
 
 Guest = Callable[[str], Awaitable[Client]]
 

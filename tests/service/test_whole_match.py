@@ -3,11 +3,13 @@
 import asyncio
 import random
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 from domain.rules import fold
 from infra.log import verify
 from tests.client import EVENT, STATE, Client, play_out, register
+from tests.node import node
 from tests.server import Server
 
 
@@ -46,9 +48,13 @@ async def test_a_match_to_five_points_is_played_watched_and_replayed(server: Ser
     assert max(final["white"]["score"], final["black"]["score"]) == 5
 
     exported = server.videau("export", match_id)
-    match, records = verify(exported.stdout.encode().splitlines())
-    assert len(records) == len(log)
-    assert fold(recorded.event for recorded in records) == match
+    verified = verify(exported.stdout.encode().splitlines())
+    match = verified.match
+    assert len(verified.records) == len(log)
+    assert fold(recorded.event for recorded in verified.records) == match
+    assert verified.proven == match.rolls
+    theirs = node(str(Path(__file__).parents[1] / "fairness.js"), given=exported.stdout.encode())
+    assert theirs.stdout.decode() == f"whole: {match.rolls} of {match.rolls} rolls proven, head signed\n"
     assert match.winner is not None
     assert match.winner.name == final["winner"]
     assert [list(match.board.white), list(match.board.black)] == [
