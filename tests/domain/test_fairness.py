@@ -1,5 +1,6 @@
 """Provable dice: the right values, fair ones, and everything that a second implementation and ours must find."""
 
+import itertools
 import json
 import random
 from collections import Counter
@@ -219,7 +220,7 @@ def test_each_link_is_the_hash_of_the_next_down_to_the_commitment() -> None:
     chains = Chains("secret")
     links = [chains._link("m", 0, number) for number in range(LINKS + 1)]
     assert links[0] == chains.commitment("m", 0)
-    assert all(follows(link, before) for before, link in zip(links, links[1:], strict=False))
+    assert all(follows(link, before) for before, link in itertools.pairwise(links))
     assert len(set(links)) == LINKS + 1
 
 

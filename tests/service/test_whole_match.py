@@ -93,7 +93,7 @@ async def test_a_command_cut_off_by_kill_9_happened_whole_or_not_at_all(own_serv
         for n, client in enumerate(guests)
         for i in range(10)
     ]
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     own_server.kill()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     acknowledged = {
@@ -104,7 +104,7 @@ async def test_a_command_cut_off_by_kill_9_happened_whole_or_not_at_all(own_serv
     assert acknowledged
     assert len(acknowledged) < len(tasks), "the server died too late to cut anything off"
     own_server.start()
-    for (n, i), match_id in acknowledged.items():
+    for (n, _), match_id in acknowledged.items():
         assert (await guests[n].match(match_id))["version"] == 2
     for n, client in enumerate(guests):
         ids = [
