@@ -13,15 +13,15 @@ from domain.events import Accepted, Created, Doubled, Event, Moved, Refused, Rol
 from domain.match import Match, OnRoll, ToAnswer, ToPlay
 from domain.matchfile import (
     IMPORT_CUBE_LIMIT,
-    LONGEST_FILE,
     FileError,
     Place,
     Reading,
     ReadMatch,
     State,
+    checked_text,
+    in_one_line,
     of_play,
     require_expressible,
-    safe_name,
 )
 from domain.notation import parse_play
 from domain.plays import judge
@@ -38,7 +38,6 @@ _MIDDLE = 15
 _GALAXY_MONEY = 16
 """The length that Backgammon Galaxy gives a money game; Jacoby is in force there."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _TAG = re.compile(r';\s*\[(\w+) "([^"]*)"\]')
 _LENGTH = re.compile(r"\s*(\d+)[ -]points? match\b.*", re.IGNORECASE)
 _GAME = re.compile(r"\s*Game \d+\s*", re.IGNORECASE)
@@ -96,14 +95,10 @@ def read_mat(text: str, match_id: str, white: str, black: str) -> ReadMatch:
 
 
 def _lines(text: str) -> list[str]:
-    if len(text) > LONGEST_FILE:
-        raise FileError(1, 1, f"a file of at most {LONGEST_FILE} characters", f"{len(text)} characters")
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = checked_text(text).split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > _LONGEST_LINE:
             raise FileError(number, _LONGEST_LINE + 1, f"a line of at most {_LONGEST_LINE} characters", line)
-        if control := _CONTROL.search(line):
-            raise FileError(number, control.start() + 1, "text", control[0])
     return [line.expandtabs() for line in lines]
 
 
@@ -325,7 +320,10 @@ def write_mat(events: Sequence[Event], names: tuple[str, str]) -> str:
 
     It has no words for tied openings and for resignations that were refused or not answered: they are left out.
     """
-    white, black = (safe_name(name, color.title()) for name, color in zip(names, Color, strict=True))
+    # a colon sets off the score
+    white, black = (
+        in_one_line(name.replace(":", " ")) or color.title() for name, color in zip(names, Color, strict=True)
+    )
     match: Match | None = None
     lines: list[str] = []
     cells: list[tuple[Color, str]] = []

@@ -1,5 +1,6 @@
 """What the match files (mat.py, sgf.py) have in common: errors, results, and a match read command by command."""
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -16,10 +17,11 @@ from domain.rules import decide, evolve
 IMPORT_CUBE_LIMIT = 1024
 """The cube limit of a file that names none: the highest there is."""
 
-LONGEST_FILE = 1_000_000
-"""Characters in a file; the longest matches met are below 100,000."""
+LONGEST_FILE = 5_000_000
+"""Characters in a file; a long match with all its analysis has fewer."""
 
 _LONGEST_QUOTE = 60
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class FileError(Exception):
@@ -197,12 +199,22 @@ def require_expressible(match: Match) -> None:
         raise NotExpressible("an automatic double turned the cube before the first move")
 
 
+def checked_text(text: str) -> str:
+    """The text without BOM and with plain line ends; FileError if it is too long, or no text."""
+    if len(text) > LONGEST_FILE:
+        raise FileError(1, 1, f"a file of at most {LONGEST_FILE} characters", f"{len(text)} characters")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if control := _CONTROL.search(text):
+        at = control.start()
+        raise FileError(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), "text", control[0])
+    return text
+
+
 def of_play(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events without those that only prove the dice."""
     return tuple(event for event in events if not isinstance(event, Committed))
 
 
-def safe_name(name: str, default: str) -> str:
-    """A player's name in one short line without colons, which set off the score."""
-    printable = "".join(mark if mark.isprintable() else " " for mark in name.replace(":", " "))
-    return " ".join(printable.split())[:40].strip() or default
+def in_one_line(name: str) -> str:
+    """A name as match files can hold it: printable, in one line, and not long."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())[:40].strip()
