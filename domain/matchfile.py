@@ -1,0 +1,220 @@
+"""What the match files (mat.py, sgf.py) have in common: errors, results, and a match read command by command."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from domain.board import Color, Dice, Play
+from domain.breach import RuleError
+from domain.commands import Accept, Command, Create, Join, Move, Refuse, Resign, Roll
+from domain.events import Committed, Created, Event, Settings, Stake
+from domain.match import Match, Opening, ToAnswer
+from domain.rules import decide, evolve
+
+IMPORT_CUBE_LIMIT = 1024
+"""The cube limit of a file that names none: the highest there is."""
+
+LONGEST_FILE = 5_000_000
+"""Characters in a file; a long match with all its analysis has fewer."""
+
+_LONGEST_QUOTE = 60
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+class FileError(Exception):
+    """A match file cannot be read: where (from 1), what was expected, what was found, and the rule it breaks."""
+
+    def __init__(self, line: int, column: int, expected: str, got: str, rule: str = "") -> None:
+        got = got if len(got) <= _LONGEST_QUOTE else got[:_LONGEST_QUOTE] + "…"
+        said = f"line {line}, column {column}: expected {expected}, found {got!r}"
+        super().__init__(f"{said}: {rule}" if rule else said)
+        self.line = line
+        self.column = column
+        self.expected = expected
+        self.got = got
+        self.rule = rule
+
+
+class NotExpressible(Exception):
+    """A match has something that the file format has no words for."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ReadMatch(Struct, frozen=True, kw_only=True):
+    """A match read from a file: its events, what they fold to, and what was tolerated on the way."""
+
+    events: tuple[Event, ...]
+    names: tuple[str, str]
+    """White's name and black's as the file has them; empty where it has none."""
+    match: Match
+    notes: tuple[str, ...]
+
+
+class Place(NamedTuple):
+    """A piece of the file: where it begins (from 1), and what it says."""
+
+    line: int
+    column: int
+    text: str
+
+    def error(self, expected: str, rule: str = "") -> FileError:
+        """The error that something else was expected here."""
+        return FileError(self.line, self.column, expected, self.text, rule)
+
+
+State = tuple[Match, int, int]
+"""A match while it is read, with the numbers of its events and notes."""
+
+
+class Reading:
+    """A match while it is read: every event is decided by the law, so nothing illegal can enter."""
+
+    def __init__(self, imported: str, match_id: str, players: tuple[str, str], settings: Settings, at: Place) -> None:
+        white, black = players
+        create = Create(match=match_id, settings=settings, color=Color.WHITE, player=white)
+        try:
+            created, joined = decide(None, create)
+        except RuleError as error:
+            raise at.error("a match that can be played", error.message) from None
+        assert isinstance(created, Created)
+        created = replace(created, imported=imported)
+        self.match = evolve(evolve(None, created), joined)
+        self.events: list[Event] = [created, joined]
+        self.notes: list[str] = []
+        self.do(Join(player=black), at, "two players")
+        self._game = self.match
+
+    @property
+    def state(self) -> State:
+        """Where reading stands, to come back to."""
+        return self.match, len(self.events), len(self.notes)
+
+    def back_to(self, state: State) -> None:
+        """Forget what was read since `state`."""
+        self.match, events, notes = state
+        del self.events[events:], self.notes[notes:]
+
+    def do(self, command: Command, at: Place, expected: str) -> None:
+        """Let happen what stands in the file at that place; FileError with the rule if it is not legal."""
+        try:
+            decided = decide(self.match, command)
+        except RuleError as error:
+            raise at.error(expected, error.message) from None
+        for event in decided:
+            self.match = evolve(self.match, event)
+        self.events += decided
+
+    def begin_game(self, score: tuple[int, int], at: Place) -> None:
+        """The file begins a game at that score, which must be the one that was reached."""
+        if not isinstance(self.match.phase, Opening):
+            over = self.match.winner
+            raise at.error(
+                "the end of the file" if over else "the end of the game before", f"{over} has won" * bool(over)
+            )
+        reached = self.match.score(Color.WHITE), self.match.score(Color.BLACK)
+        if score != reached:
+            raise at.error(f"the score {reached[0]}:{reached[1]}, as the games before add up")
+        self._game = self.match
+
+    @property
+    def game_is_over(self) -> bool:
+        """Whether the game that began last has been won."""
+        return len(self.match.results) > len(self._game.results)
+
+    def roll(self, by: Color, dice: Dice, at: Place) -> None:
+        """Roll, with the higher die on the side of who plays it if that opens the game."""
+        if not isinstance(self.match.phase, Opening) or self.game_is_over:
+            self.do(Roll(by=by, dice=dice), at, f"what {by} may do")
+            return
+        high, low = dice.descending
+        if high == low:
+            raise at.error("two different dice", "an opening roll is never a double")
+        self.do(Roll(by=None, dice=Dice(high, low) if by is Color.WHITE else Dice(low, high)), at, "an opening roll")
+
+    def move(self, by: Color, play: Play, at: Place) -> None:
+        """Play the roll."""
+        self.do(Move(by=by, play=play), at, "a legal play")
+
+    def conclude(self, winner: Color, points: int, wins_match: bool, at: Place) -> None:
+        """The file says who wins the game, and how many points; without bear-off or drop that was a resignation."""
+        if not self.game_is_over:
+            self._give_up(winner, points, wins_match, at)
+        result = self.match.results[-1]
+        if result.winner is not winner:
+            raise at.error(f"{result.winner} to win", f"{result.winner} has won this game ({result.end})")
+        by_rule = self._worth(winner, result.points)
+        if points not in by_rule:
+            raise at.error(f"{result.points} points", f"the cube shows {result.cube}, and the game is a {result.stake}")
+        if points != result.points:
+            self.note(at, f"points in the file: {points}, by the rules: {result.points}")
+        if wins_match and self.match.settings.length is not None and not self.match.winner:
+            raise at.error("a game that does not win the match", "the points do not reach its length")
+
+    def note(self, at: Place, what: str) -> None:
+        """Remember what was tolerated there."""
+        self.notes.append(f"line {at.line}, game {len(self._game.results) + 1}: {what}")
+
+    def _worth(self, winner: Color, points: int) -> set[int]:
+        """How files write a win: by the rules, or no more than needed, or no more than the match is long."""
+        return {points, self._game.worth(points, winner), min(points, self.match.settings.length or points)}
+
+    def _give_up(self, winner: Color, points: int, wins_match: bool, at: Place) -> None:
+        match, loser = self.match, winner.opponent
+        if isinstance(match.phase, ToAnswer) and match.phase.color is loser:
+            self.note(at, f"{loser} gave up instead of answering the double: read as a drop")
+            self.do(Refuse(by=loser), at, "an answer")
+            return
+        for stake in (Stake.SINGLE, Stake.GAMMON, Stake.BACKGAMMON):
+            if points in self._worth(winner, match.lost_by(loser, stake)[1]):
+                break
+        else:
+            if not wins_match or points != match.away(winner):
+                most = match.lost_by(loser, Stake.BACKGAMMON)[1]
+                raise at.error(
+                    f"a resignation worth 1, 2 or 3 times the cube, {match.cube.value}, and at most {most} points"
+                )
+            stake = Stake.MATCH
+            self.note(at, f"{points} points with the cube at {match.cube.value}: read as giving up the match")
+        self.do(Resign(by=loser, stake=stake), at, "a game that can be resigned")
+        if isinstance(self.match.phase, ToAnswer):
+            self.do(Accept(by=winner), at, "a resignation that can be accepted")
+
+    def done(self, names: tuple[str, str]) -> ReadMatch:
+        """All that was read."""
+        return ReadMatch(events=tuple(self.events), names=names, match=self.match, notes=tuple(self.notes))
+
+
+def require_expressible(match: Match) -> None:
+    """NotExpressible if the match began, or this game did, from something else than the usual opening."""
+    sandbox = match.settings.sandbox
+    if sandbox and sandbox.start is not None:
+        raise NotExpressible("the match begins from a position of its own")
+    if isinstance(match.phase, Opening) and match.phase.cube.value > 1:
+        raise NotExpressible("an automatic double turned the cube before the first move")
+
+
+def checked_text(text: str) -> str:
+    """The text without BOM and with plain line ends; FileError if it is too long, or no text."""
+    if len(text) > LONGEST_FILE:
+        raise FileError(1, 1, f"a file of at most {LONGEST_FILE} characters", f"{len(text)} characters")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if control := _CONTROL.search(text):
+        at = control.start()
+        raise FileError(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), "text", control[0])
+    return text
+
+
+def of_play(events: Iterable[Event]) -> tuple[Event, ...]:
+    """The events without those that only prove the dice."""
+    return tuple(event for event in events if not isinstance(event, Committed))
+
+
+def in_one_line(name: str) -> str:
+    """A name as match files can hold it: printable, in one line, and not long."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())[:40].strip()
