@@ -78,6 +78,7 @@ class MatchRow(SQLModel, table=True):
     updated_at: str
     visibility: str
     sandbox: bool
+    imported: bool
     status: str = Field(index=True)
     length: int | None
     white: str | None = Field(default=None, index=True)
@@ -152,6 +153,7 @@ def _match_values(append: Append) -> dict[str, Any]:
         "updated_at": encode_time(append.recorded[-1].at),
         "visibility": settings.visibility.value,
         "sandbox": settings.sandbox is not None,
+        "imported": match.imported is not None,
         "status": status_of(match).value,
         "length": settings.length,
         "white": match.white,
@@ -215,9 +217,8 @@ class SqlStore:
                 f"the log of match {match_id} is damaged; `videau verify {match_id}` says where"
             ) from error
 
-    async def lines(self, match_id: str, until: int | None = None) -> AsyncIterator[str]:
+    async def lines(self, match_id: str, after: int = 0, until: int | None = None) -> AsyncIterator[str]:
         """The log of a match as lines of NDJSON, just as it is stored, whatever that is; read page by page."""
-        after = 0
         while rows := await self._rows(match_id, after, min(after + PAGE, until or after + PAGE)):
             for row in rows:
                 yield encode_line(*row)
@@ -276,9 +277,11 @@ class SqlStore:
         rows = await self._read(lambda connection: _rows(CommandRow, connection.execute(query).all()))
         return rows[0] if rows else None
 
-    async def add_player(self, player: PlayerRow) -> None:
-        """Keep a new player."""
-        await self._write(lambda connection: connection.execute(insert(_players), player.model_dump()))
+    async def add_players(self, players: Sequence[PlayerRow]) -> None:
+        """Keep new players; those that are known already stay as they are."""
+        rows = [player.model_dump() for player in players]
+        query = insert(_players).prefix_with("OR IGNORE", dialect="sqlite")
+        await self._write(lambda connection: connection.execute(query, rows))
 
     async def players(self, ids: Iterable[str]) -> list[PlayerRow]:
         """The players that exist among `ids`."""

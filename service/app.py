@@ -20,6 +20,8 @@ from infra.store import SqlStore
 from service import limits
 from service.auth import Context, Tokens
 from service.endpoint import Endpoint
+from service.problems import FORESEEN, answer_problem
+from service.routes import routes
 from service.table import Table
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
@@ -52,9 +54,12 @@ def create_app(settings: Settings) -> Starlette:
             Route("/", welcome),
             Route("/graphql", endpoint),
             WebSocketRoute("/graphql", endpoint),
+            *routes(),
         ],
+        exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
+    app.state.new_context = new_context
     return app
 
 

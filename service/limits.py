@@ -17,6 +17,9 @@ from service.errors import ApiError, ErrorCode
 BODY_BYTES = 100_000
 """An HTTP request's body."""
 
+FILE_BYTES = 2_000_000
+"""A match file to import."""
+
 MESSAGE_BYTES = 64_000
 """A websocket message."""
 
@@ -96,6 +99,21 @@ def _page(node: FieldNode) -> int:
             value = argument.value
             return min(max(int(value.value), 1), PAGE) if isinstance(value, IntValueNode) else PAGE
     return DEFAULT_PAGE if node.name.value in ("events", "matches") else 1
+
+
+def all_limits() -> list[tuple[str, int, str | None]]:
+    """Every limit: its name, the most that is served, and the error code beyond it (None: the connection is closed)."""
+    return [
+        ("page", PAGE, ErrorCode.BAD_INPUT),
+        ("queryTokens", QUERY_TOKENS, ErrorCode.QUERY_TOO_LONG),
+        ("queryDepth", QUERY_DEPTH, ErrorCode.QUERY_TOO_DEEP),
+        ("queryCost", QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
+        ("queryAliases", QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
+        ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
+        ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),
+        ("fileBytes", FILE_BYTES, ErrorCode.BODY_TOO_LARGE),
+        ("messageBytes", MESSAGE_BYTES, None),
+    ]
 
 
 def page_length(first: int | None) -> int:

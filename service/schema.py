@@ -175,19 +175,7 @@ class Query:
 
     @strawberry.field(description="How much may be asked for at once.")
     def limits(self) -> list[Limit]:
-        return [
-            Limit(name=name, value=value, code=code.value if code else None)
-            for name, value, code in (
-                ("page", limits.PAGE, ErrorCode.BAD_INPUT),
-                ("queryTokens", limits.QUERY_TOKENS, ErrorCode.QUERY_TOO_LONG),
-                ("queryDepth", limits.QUERY_DEPTH, ErrorCode.QUERY_TOO_DEEP),
-                ("queryCost", limits.QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
-                ("queryAliases", limits.QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
-                ("operationsPerWebsocket", limits.OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
-                ("bodyBytes", limits.BODY_BYTES, ErrorCode.BODY_TOO_LARGE),
-                ("messageBytes", limits.MESSAGE_BYTES, None),
-            )
-        ]
+        return [Limit(name=name, value=value, code=code) for name, value, code in limits.all_limits()]
 
 
 @strawberry.type(description="What can be done. Each of the nine commands answers what happened, or why nothing did.")

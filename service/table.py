@@ -6,10 +6,8 @@ decided again. A refusal is never taken from a stale match either.
 """
 
 import asyncio
-import hashlib
-import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
@@ -21,9 +19,11 @@ from domain.commands import Command, Commit, Create, Join, Roll
 from domain.events import Created, Event, Settings, Visibility
 from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll
+from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, fold, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import Chains
+from infra.ids import id_from, new_id
 from infra.log import GENESIS, Broken, Recorded, encode_time, record, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
@@ -37,14 +37,6 @@ ATTEMPTS = 20
 
 KEPT_NAMES = 100_000
 """Names of players kept in memory."""
-
-ID_LENGTH = 22
-_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
-
-
-def new_id() -> str:
-    """An id nobody can guess (108 bits), in letters that read and paste well."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
 
 
 class Step(Struct, frozen=True):
@@ -125,7 +117,7 @@ class Table:
     async def register(self, name: str) -> PlayerRow:
         """A new player of this name."""
         player = PlayerRow(id=new_id(), name=name, created_at=encode_time(datetime.now(UTC)))
-        await self._store.add_player(player)
+        await self._store.add_players([player])
         return player
 
     async def names(self, ids: Iterable[str]) -> dict[str, str]:
@@ -221,6 +213,30 @@ class Table:
             if existing is None:
                 raise
             return Done(existing, [])
+
+    async def import_match(self, read: ReadMatch) -> tuple[bool, Head]:
+        """Store a match that was played elsewhere: whether it was here already, and the match."""
+        match_id = read.match.id
+        if known := await self._newest(match_id):
+            return True, known
+        recorded = record(GENESIS, 0, datetime.now(UTC), read.events)
+        append = Append(match=read.match, recorded=recorded, auto_roll=(False, False))
+        now = encode_time(datetime.now(UTC))
+        players = [
+            PlayerRow(id=player, name=name or color.value, created_at=now)
+            for color, name in zip(Color, read.names, strict=True)
+            if (player := read.match.player(color))
+        ]
+        await self._store.add_players(players)
+        try:
+            await self._store.append(append)
+        except Conflict:
+            known = await self._newest(match_id)
+            assert known is not None
+            return True, known
+        head = _head_of(append)
+        self._keep(head)
+        return False, head
 
     async def _perform(self, match_id: str, request: Request, plan: Callable[[Head | None, Throw], _Plan]) -> Done:
         """Decide what `plan` asks for and append it; again, if the match has moved on meanwhile. Raises Refused."""
@@ -348,16 +364,16 @@ class Table:
         """A page of the newest matches that `viewer` finds in lists; see SqlStore.newest."""
         return await self._store.newest(first=first, before=before, status=status, player=player, viewer=viewer)
 
-    async def lines(self, head: Head) -> AsyncIterator[str]:
-        """The log of a match up to this version, as lines of NDJSON; a finished one ends with its signed head."""
-        async for line in self._store.lines(head.match.id, head.version):
+    async def lines(self, head: Head, after: int) -> AsyncIterator[str]:
+        """The log after a number, up to this version, as lines of NDJSON; a finished one ends with its signed head."""
+        async for line in self._store.lines(head.match.id, after, head.version):
             yield line
         if head.match.winner:
             yield signed_head(head.match.id, head.version, head.hash, self.signer)
 
     async def proof(self, match: Match, version: int, hash_: str) -> Proof:
         """The log of a match up to a version, verified now in a thread of its own."""
-        lines = [line.encode() async for line in self._store.lines(match.id, version)]
+        lines = [line.encode() async for line in self._store.lines(match.id, 0, version)]
         problem, proven, commitment = None, 0, None
         try:
             verified = await asyncio.to_thread(verify, lines)
@@ -382,7 +398,7 @@ class Table:
         """The steps of a match with after < seq <= until."""
         return [step async for step in self._steps(match_id, after, until)]
 
-    async def watch(self, match_id: str, after: int, viewer: str | None) -> AsyncIterator[Step]:
+    async def watch(self, match_id: str, after: int, viewer: str | None) -> AsyncGenerator[Step]:
         """Every step after number `after`, once and in order, those to come included; ends when the match is over.
 
         Raises RuleError MATCH_NOT_FOUND, and STALE_VERSION for an `after` that the match has not come to.
@@ -449,12 +465,7 @@ def visible(match: Match, viewer: str | None) -> bool:
 
 def rematch_id(match_id: str) -> str:
     """The id of a match's rematch: one only, whoever accepts and however often."""
-    digest = int.from_bytes(hashlib.sha256(f"rematch of {match_id}".encode()).digest())
-    letters = []
-    for _ in range(ID_LENGTH):
-        digest, at = divmod(digest, len(_ALPHABET))
-        letters.append(_ALPHABET[at])
-    return "".join(letters)
+    return id_from(f"rematch of {match_id}")
 
 
 def _head_of(append: Append) -> Head:

@@ -1,0 +1,22 @@
+"""Ids of matches and players, in letters that read and paste well."""
+
+import secrets
+from hashlib import sha256
+
+_LENGTH = 22
+_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+def new_id() -> str:
+    """An id nobody can guess: 22 letters, 108 bits."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+
+
+def id_from(text: str) -> str:
+    """The id that stands for this text: always the same one."""
+    number = int.from_bytes(sha256(text.encode()).digest())
+    letters = []
+    for _ in range(_LENGTH):
+        number, at = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[at])
+    return "".join(letters)

@@ -1,0 +1,229 @@
+"""HTTP beside GraphQL, for clients that speak no GraphQL: logs, live logs, match files, keys, limits, health."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import msgspec
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from domain.board import Color
+from domain.mat import write_mat
+from domain.matchfile import ReadMatch
+from domain.sgf import write_sgf
+from infra.log import encode_line, encode_time
+from infra.matchfiles import read_file
+from service import limits
+from service.auth import Context
+from service.errors import ErrorCode
+from service.limits import all_limits
+from service.problems import Problem
+from service.table import Head
+
+HEARTBEAT = 15
+"""Seconds between the comments that keep an idle stream of events open."""
+
+RETRY = 2_000
+"""Milliseconds after which a client that lost its stream should come back."""
+
+STREAM_LIFETIME = timedelta(minutes=30)
+"""A stream of events ends after this, so that its client comes back, perhaps to another process."""
+
+_ZIPPED = [Middleware(GZipMiddleware, minimum_size=1_000)]
+_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def routes() -> list[Route]:
+    """Every route beside /graphql and /."""
+    return [
+        Route("/matches/import", import_match, methods=["POST"]),
+        Route("/matches/{id}/events", match_events, middleware=_ZIPPED),
+        Route("/matches/{id}.json", export_json, middleware=_ZIPPED),
+        Route("/matches/{id}.mat", export_mat, middleware=_ZIPPED),
+        Route("/matches/{id}.sgf", export_sgf, middleware=_ZIPPED),
+        Route("/keys", keys),
+        Route("/limits", limits_),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+    ]
+
+
+async def match_events(request: Request) -> Response:
+    """The log of a match: lines of NDJSON as it stands, or live as server-sent events for who accepts those."""
+    context, head = await _match(request)
+    resumed = request.headers.get("last-event-id")
+    after = _number("Last-Event-ID" if resumed else "after", resumed or request.query_params.get("after", "0"))
+    if after > head.version:
+        raise Problem(400, ErrorCode.BAD_INPUT, f"after is {after}; the match is at version {head.version}")
+    if "text/event-stream" in request.headers.get("accept", ""):
+        if head.match.winner and after == head.version:
+            return Response(status_code=204)  # tells an EventSource not to come back
+        live = _live(context, head.match.id, after)
+        return EventSourceResponse(live, ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"})
+    return _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
+
+
+async def _live(context: Context, match_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
+    """The events after a number, each with it as id; until the match is over or the stream has lived long enough."""
+    ends = asyncio.get_running_loop().time() + STREAM_LIFETIME.total_seconds()
+    yield ServerSentEvent(retry=RETRY, comment="videau")
+    steps = context.table.watch(match_id, after, context.viewer)
+    try:
+        async with asyncio.timeout_at(ends):
+            async for step in steps:
+                r = step.recorded
+                yield ServerSentEvent(encode_line(r.seq, encode_time(r.at), r.text, r.hash), id=str(r.seq))
+    except TimeoutError:
+        yield ServerSentEvent(comment="come back")
+    finally:
+        await steps.aclose()
+
+
+async def _ndjson(context: Context, head: Head, after: int) -> AsyncIterator[str]:
+    async for line in context.table.lines(head, after):
+        yield line + "\n"
+
+
+async def export_json(request: Request) -> Response:
+    """A match as one JSON object: its id, its players' names, its records and, when it is finished, its signed head."""
+    context, head = await _match(request)
+
+    async def parts() -> AsyncIterator[str]:
+        names = await _names(context, head)
+        start = {"match": head.match.id, "names": dict(zip(("white", "black"), names, strict=True))}
+        yield msgspec.json.encode(start).decode().removesuffix("}") + ',"records":['
+        comma, signed = "", "null"
+        async for line in context.table.lines(head, 0):
+            if line.startswith('{"head":'):
+                signed = line
+                continue
+            yield comma + line
+            comma = ","
+        yield f'],"signedHead":{signed}}}'
+
+    return _exported(request, head, "application/json", parts(), ".json")
+
+
+async def export_mat(request: Request) -> Response:
+    """A match as a .mat file, which GNU Backgammon, eXtreme Gammon and others read."""
+    context, head = await _match(request)
+    steps = await context.table.steps(head.match.id, 0, head.version)
+    text = write_mat([step.recorded.event for step in steps], await _names(context, head))
+    return _exported(request, head, "text/plain", text, ".mat", f"{head.match.id}.mat")
+
+
+async def export_sgf(request: Request) -> Response:
+    """A match as GNU Backgammon's .sgf file."""
+    context, head = await _match(request)
+    steps = await context.table.steps(head.match.id, 0, head.version)
+    text = write_sgf([step.recorded.event for step in steps], await _names(context, head))
+    return _exported(request, head, "application/x-go-sgf", text, ".sgf", f"{head.match.id}.sgf")
+
+
+async def import_match(request: Request) -> Response:
+    """Store the match in a .mat, .sgf or NDJSON file; one that is known already is answered with the match it is."""
+    context = await _context(request)
+    context.player  # noqa: B018 - only players bring matches in
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limits.FILE_BYTES:
+            raise Problem(413, ErrorCode.BODY_TOO_LARGE, f"a match file has at most {limits.FILE_BYTES} bytes")
+    known, head, read = await import_file(context, bytes(body))
+    answer = {
+        "match": head.match.id,
+        "new": not known,
+        "version": head.version,
+        "names": {"white": read.names[0], "black": read.names[1]},
+        "notes": list(read.notes),
+    }
+    headers = {"location": f"/matches/{head.match.id}/events"}
+    return JSONResponse(answer, 200 if known else 201, headers)
+
+
+async def import_file(context: Context, data: bytes) -> tuple[bool, Head, ReadMatch]:
+    """Store the match in a file: whether it was known, the match, and what was read. Raises FileError, Broken."""
+    read = await asyncio.to_thread(read_file, data)
+    known, head = await context.table.import_match(read)
+    return known, head, read
+
+
+async def keys(request: Request) -> Response:
+    """The server's public keys, newest first."""
+    context = await _context(request)
+    return JSONResponse({"keys": [{"algorithm": "Ed25519", "use": "head", "key": context.table.signer.public_key}]})
+
+
+async def limits_(request: Request) -> Response:
+    """How much may be asked for at once."""
+    await _context(request)
+    return JSONResponse(
+        {"limits": [{"name": name, "value": value, "code": code} for name, value, code in all_limits()]}
+    )
+
+
+async def healthz(request: Request) -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def readyz(request: Request) -> Response:
+    """The process can serve matches: its database answers."""
+    await _new_context(request).table.row("")
+    return JSONResponse({"status": "ok"})
+
+
+def _new_context(request: Request) -> Context:
+    context: Context = request.app.state.new_context()
+    return context
+
+
+async def _context(request: Request) -> Context:
+    context = _new_context(request)
+    await context.identify(request.headers.get("authorization"))
+    return context
+
+
+async def _match(request: Request) -> tuple[Context, Head]:
+    context = await _context(request)
+    return context, await context.table.head(request.path_params["id"], context.viewer)
+
+
+async def _names(context: Context, head: Head) -> tuple[str, str]:
+    ids = [head.match.player(color) or "" for color in (Color.WHITE, Color.BLACK)]
+    names = await context.table.names(ids)
+    return names.get(ids[0], ""), names.get(ids[1], "")
+
+
+def _number(name: str, text: str) -> int:
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    raise Problem(400, ErrorCode.BAD_INPUT, f"{name} is {text[:40]!r}; it is the number of an event, or 0")
+
+
+def _exported(
+    request: Request, head: Head, media_type: str, content: str | AsyncIterator[str], tag: str, name: str | None = None
+) -> Response:
+    """A version of a match, which never changes: with its tag, or 304 for who has it already."""
+    etag = f'W/"{head.hash[:32]}{tag}"'
+    public = head.match.settings.visibility == "public"
+    lasting = "max-age=31536000, immutable" if head.match.winner else "no-cache"
+    headers = {
+        "etag": etag,
+        "cache-control": f"{'public' if public else 'private'}, {lasting}",
+        "vary": "accept, authorization",
+    }
+    given = {each.strip() for each in request.headers.get("if-none-match", "").split(",")}
+    if etag in given or "*" in given:
+        return Response(status_code=304, headers=headers)
+    if name:
+        headers["content-disposition"] = f'attachment; filename="{name}"'
+    if isinstance(content, str):
+        return Response(content, headers=headers, media_type=media_type)
+    return StreamingResponse(content, headers=headers, media_type=media_type)
