@@ -42,7 +42,7 @@ from domain.match import (
     Waiting,
 )
 from domain.plays import has_play, judge
-from domain.position import parse_xgid, phase_of
+from domain.position import parse_position, phase_of
 
 LONGEST_MATCH = 99
 HIGHEST_CUBE = 1024
@@ -143,7 +143,7 @@ def _checked(settings: Settings) -> Settings:
                 wrong.append(f"sandbox.dice has {list(dice)}; each die is 1 to 6")
                 break
         if sandbox.start is not None:
-            start = parse_xgid(sandbox.start)
+            start = parse_position(sandbox.start)
             for name, got, said in (
                 ("length", length, start.length),
                 ("cubeLimit", limit, start.cube_limit),
@@ -418,7 +418,7 @@ def _created(event: Created) -> Match:
     )
     if settings.sandbox is None or settings.sandbox.start is None:
         return match
-    start = parse_xgid(settings.sandbox.start)
+    start = parse_position(settings.sandbox.start)
     if start.crawford:
         crawford = Crawford.NOW
     elif length is not None and max(start.score) == length - 1:
@@ -430,7 +430,7 @@ def _started(match: Match) -> Match:
     sandbox = match.settings.sandbox
     if sandbox is None or sandbox.start is None:
         return replace(match, phase=Opening())
-    return replace(match, phase=phase_of(parse_xgid(sandbox.start)))
+    return replace(match, phase=phase_of(parse_position(sandbox.start)))
 
 
 def _rolled(match: Match, event: Rolled) -> Match:

@@ -47,6 +47,18 @@ def decode_event(text: str) -> Event:
     return _events.decode(text)
 
 
+def event_schema() -> dict[str, object]:
+    """The JSON Schema of every kind of event, made from the types that read and write them."""
+    [schema], definitions = msgspec.json.schema_components([Event], ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Event",
+        "description": "What `event` holds in a record of a match's log.",
+        **schema,
+        "$defs": definitions,
+    }
+
+
 def encode_time(at: datetime) -> str:
     """A time in UTC to the microsecond, `2026-11-30T08:33:12.123456Z`, which sorts as text."""
     return at.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,8 +1,11 @@
 """The command line. What goes wrong is one line on stderr and a non-zero exit code."""
 
 import asyncio
+import json
 import socket
 import sys
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,14 +16,21 @@ import msgspec
 
 from domain import events
 from domain.board import Color
+from domain.breach import RuleError
 from domain.drawing import draw
 from domain.match import Match
+from domain.matchfile import FileError
 from domain.notation import format_play
-from domain.rules import evolve
-from infra.log import Broken, Recorded, signed_head, verify
+from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
+from domain.rules import evolve, fold
+from infra.bus import LocalBus
+from infra.dice import Chains
+from infra.log import Broken, Recorded, event_schema, signed_head, verify
+from infra.matchfiles import read_file
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
 from infra.store import SqlStore, Unavailable
+from service.table import Table
 
 T = TypeVar("T")
 
@@ -66,8 +76,14 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
 @_database
 @click.argument("match")
 @click.option("--at", type=click.IntRange(1), metavar="SEQ", help="Only the board right after this event.")
-def replay(database_url: str | None, match: str, at: int | None) -> None:
-    """Print MATCH move by move, with boards, scores and cube."""
+@click.option("--step", is_flag=True, help="Wait for a key after each event; q stops.")
+@click.option("--speed", type=click.FloatRange(0.1, 100), metavar="N", help="Play N events a second.")
+def replay(database_url: str | None, match: str, at: int | None, step: bool, speed: float | None) -> None:
+    """Print MATCH move by move, with boards, scores and cube; at once, step by step, or at a speed."""
+    if step + (speed is not None) + (at is not None) > 1:
+        _fail("--at, --step and --speed exclude each other")
+    if step and not sys.stdin.isatty():
+        _fail("--step needs a terminal")
     records = _stored(database_url, match, _read)
     if at is not None and at > len(records):
         _fail(f"match {match} has {len(records)} events; there is no {at}")
@@ -81,8 +97,76 @@ def replay(database_url: str | None, match: str, at: int | None) -> None:
             click.echo(f"{recorded.seq:>4}  {_told(before, recorded, state)}")
             if isinstance(recorded.event, events.Moved) or len(state.results) > len(before.results if before else ()):
                 click.echo(draw(state) + "\n")
+            if step and click.getchar() in ("q", "\x1b", "\x03"):
+                return
+            if speed is not None:
+                time.sleep(1 / speed)
         elif recorded.seq == at:
             click.echo(f"{recorded.seq:>4}  {_told(before, recorded, state)}\n{draw(state)}")
+
+
+@main.command()
+@click.argument("position")
+def show(position: str) -> None:
+    """Draw a POSITION: an XGID, or GNU Backgammon's position and match id with a colon between."""
+    try:
+        start = parse_position(position)
+    except RuleError as error:
+        _fail(f"{position[:100]!r} is no position: {error.message}")
+    settings = events.Settings(
+        length=start.length,
+        jacoby=start.jacoby,
+        cube_limit=start.cube_limit,
+        sandbox=events.Sandbox(start=position),
+    )
+    created = events.Created(match="", settings=settings, color=Color.WHITE, rules=events.RULES)
+    match = fold((created, *(events.Joined(color=color, player=color.value) for color in Color)))
+    click.echo(draw(match))
+    click.echo(f"  {format_xgid(start)}\n  {format_gnu_position_id(start)}:{format_gnu_match_id(start)}")
+
+
+@main.command(name="import")
+@_database
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
+    """Store the matches in FILES: .mat, GNU Backgammon's .sgf, or our own NDJSON. Each is whole, or not stored."""
+    from service import limits  # here, so that the other commands start faster
+
+    settings = _settings(database_url=database_url)
+    told: list[str] = []
+    counts = Counter[str]()
+
+    async def run() -> None:
+        store = SqlStore(settings.database_file, create=True)
+        try:
+            chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
+            table = Table(store, LocalBus(), chains, signer)
+            with click.progressbar(files, label="importing", file=sys.stderr) as bar:
+                for file in bar:
+                    try:
+                        if file.stat().st_size > limits.FILE_BYTES:
+                            raise FileError(1, 1, f"at most {limits.FILE_BYTES} bytes", f"{file.stat().st_size}")
+                        read = read_file(file.read_bytes())
+                        known, head = await table.import_match(read)
+                    except (FileError, Broken, OSError) as error:
+                        counts["refused"] += 1
+                        told.append(f"{file}: refused: {error}")
+                        continue
+                    counts["known already" if known else "new"] += 1
+                    told.append(f"{file}: {head.match.id}, {head.version} events{' (known already)' if known else ''}")
+                    told.extend(f"  {note}" for note in read.notes)
+        finally:
+            await store.close()
+
+    try:
+        asyncio.run(run())
+    except (Unavailable, SettingsError) as error:
+        _fail(str(error))
+    for line in told:
+        click.echo(line)
+    click.echo(f"{len(files)} files: " + ", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
+    if counts["refused"]:
+        sys.exit(1)
 
 
 @main.command()
@@ -119,8 +203,12 @@ def verify_command(database_url: str | None, file_or_match: str, key: str | None
 
 
 @main.command()
-def schema() -> None:
+@click.option("--events", "of_events", is_flag=True, help="The JSON Schema of the events in a log instead.")
+def schema(of_events: bool) -> None:
     """Print the GraphQL schema (SDL)."""
+    if of_events:
+        click.echo(json.dumps(event_schema(), indent=2))
+        return
     from service.schema import schema as graphql_schema
 
     click.echo(graphql_schema.as_str())

@@ -60,7 +60,7 @@ async def match_events(request: Request) -> Response:
     resumed = request.headers.get("last-event-id")
     after = _number("Last-Event-ID" if resumed else "after", resumed or request.query_params.get("after", "0"))
     if after > head.version:
-        raise Problem(400, ErrorCode.BAD_INPUT, f"after is {after}; the match is at version {head.version}")
+        raise Problem(409, ErrorCode.BAD_INPUT, f"after is {after}; the match is at version {head.version}")
     if "text/event-stream" in request.headers.get("accept", ""):
         if head.match.winner and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back

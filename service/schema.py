@@ -17,7 +17,7 @@ from domain.breach import RuleError
 from domain.commands import Accept, Double, Move, Refuse, Resign
 from domain.events import Sandbox, Settings, Stake, Visibility
 from domain.notation import parse_play
-from domain.position import parse_xgid
+from domain.position import parse_position
 from infra.store import Key, Status
 from service import limits
 from service.errors import ApiError, CodedStream, ErrorCode
@@ -72,7 +72,7 @@ AutoRoll = Annotated[
 class SandboxInput:
     start: str | None = strawberry.field(
         default=None,
-        description="The first position as XGID, white is X. Its length, Jacoby rule and cube limit are the match's.",
+        description="The first position: XGID (white is X), or GNU position and match id; its length is the match's.",
     )
     dice: list[list[int]] = strawberry.field(
         default_factory=list,
@@ -383,7 +383,7 @@ def _settings(given: SettingsInput) -> Settings:
             raise ApiError(ErrorCode.BAD_INPUT, "sandbox.dice are pairs of numbers, like [[3, 1], [6, 4]]")
         sandbox = Sandbox(start=given.sandbox.start, dice=tuple(Dice(*dice) for dice in given.sandbox.dice))
         if sandbox.start is not None:
-            start = parse_xgid(sandbox.start)
+            start = parse_position(sandbox.start)
             length = start.length if length is None else length
             cube_limit = start.cube_limit if cube_limit is None else cube_limit
             jacoby = start.jacoby if jacoby is None else jacoby
