@@ -144,8 +144,11 @@ class Reading:
         """Play the roll."""
         self.do(Move(by=by, play=play), at, "a legal play")
 
-    def conclude(self, winner: Color, points: int, wins_match: bool, at: Place) -> None:
-        """The file says who wins the game, and how many points; without bear-off or drop that was a resignation."""
+    def conclude(self, winner: Color, points: int, wins_match: bool | None, at: Place) -> None:
+        """The file says who wins the game, how many points, and (None: it does not) whether that wins the match.
+
+        Without bear-off or drop it was a resignation.
+        """
         if not self.game_is_over:
             self._give_up(winner, points, wins_match, at)
         result = self.match.results[-1]
@@ -168,17 +171,18 @@ class Reading:
         needed = self._game.worth(points, winner) if self._game else points
         return {points, needed, min(points, self.match.settings.length or points)}
 
-    def _give_up(self, winner: Color, points: int, wins_match: bool, at: Place) -> None:
+    def _give_up(self, winner: Color, points: int, wins_match: bool | None, at: Place) -> None:
         match, loser = self.match, winner.opponent
-        if isinstance(match.phase, ToAnswer) and match.phase.color is loser:
+        offered = isinstance(match.phase, ToAnswer)
+        if offered and match.turn is winner and points in self._worth(winner, match.cube.value):
             self.note(at, f"{loser} gave up instead of answering the double: read as a drop")
             self.do(Refuse(by=loser), at, "an answer")
             return
-        for stake in (Stake.SINGLE, Stake.GAMMON, Stake.BACKGAMMON):
-            if points in self._worth(winner, match.lost_by(loser, stake)[1]):
-                break
-        else:
-            if not wins_match or points != match.away(winner):
+        stakes = () if offered else (Stake.SINGLE, Stake.GAMMON, Stake.BACKGAMMON)
+        fitting = (stake for stake in stakes if points in self._worth(winner, match.lost_by(loser, stake)[1]))
+        stake = next(fitting, None)
+        if stake is None:
+            if wins_match is False or points != match.away(winner):
                 most = match.lost_by(loser, Stake.BACKGAMMON)[1]
                 raise at.error(
                     f"a resignation worth 1, 2 or 3 times the cube, {match.cube.value}, and at most {most} points"

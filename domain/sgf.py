@@ -67,7 +67,7 @@ def read_sgf(text: str, match_id: str, white: str, black: str) -> ReadMatch:
         root.require_usual(reading.match)
         _read_nodes(reading, tree)
         if result := root.result:
-            reading.conclude(_COLORS[result[1]], int(result[2]), False, root.get("RE").at)
+            reading.conclude(_COLORS[result[1]], int(result[2]), None, root.get("RE").at)
         elif tree is not trees[-1] and not reading.game_is_over:
             raise root.at.error("a result, RE[W+1], as another game follows")
     return reading.done((first.text("PW"), first.text("PB")))

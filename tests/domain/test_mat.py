@@ -1,5 +1,6 @@
 """Match files in text: every file of the corpus, written and read again, and what must be refused."""
 
+import random
 import time
 from contextlib import suppress
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from domain.board import CheckerMove, Color, Dice
 from domain.events import Accepted, Created, Doubled, Joined, Moved, Refused, Resigned, Rolled, Sandbox, Settings, Stake
@@ -15,7 +17,8 @@ from domain.match import Crawford, End, ToPlay
 from domain.matchfile import FileError, NotExpressible, ReadMatch
 from domain.plays import legal_plays
 from domain.rules import fold
-from tests.domain.matchfiles import AWKWARD, MATCHES, games_of, letters, text_of
+from tests.domain.matchfiles import AWKWARD, MATCHES, as_files_tell, games_of, letters, text_of
+from tests.domain.test_random_play import PLAYED, whole_match
 
 ENDS = {"bearoff": End.BEAR_OFF, "drop": End.DROP, "resign": End.RESIGNATION}
 
@@ -346,6 +349,13 @@ def first_play() -> Moved:
     return Moved(by=Color.WHITE, play=legal_plays(begun.board, Color.WHITE, Dice(3, 1))[0])
 
 
+def test_a_match_given_up_while_a_double_waits_is_told() -> None:
+    begun = (*SEATED, Rolled(by=Color.WHITE, dice=Dice(3, 1), opening=True), first_play(), Doubled(by=Color.BLACK))
+    for by in Color:
+        events = (*begun, Resigned(by=by, stake=Stake.MATCH))
+        assert read(write_mat(events, ("", ""))).events[1:] == events[1:]
+
+
 def test_names_cannot_break_a_file() -> None:
     events = (*SEATED, Rolled(by=Color.WHITE, dice=Dice(3, 1), opening=True), first_play())
     for name in ("", "A : 3   B", "; [Crawford]", "1) 31: 8/5", "Game 2", "a\nb\x00", "ü" * 500, "Wins 3 points"):
@@ -365,6 +375,17 @@ def test_a_double_that_waits_and_a_roll_that_waits_are_written() -> None:
     doubled = (*begun, first_play(), Doubled(by=Color.BLACK))
     for events in (SEATED, begun, doubled):
         assert read(write_mat(events, ("", ""))).events[1:] == events[1:]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PLAYED if not name.startswith(("from", "money, auto", "money by Jacoby, many"))]
+)
+def test_matches_of_every_kind_are_told_as_far_as_the_format_can(name: str) -> None:
+    for seed in range(20):
+        events = whole_match(PLAYED[name], random.Random(f"{name} told {seed}")).events
+        got = read(write_mat(events, ("Ann", "Bob")))
+        assert as_files_tell(got.events) == as_files_tell(events)
+        assert got.match.settings == replace(fold(events).settings, sandbox=None, crawford=got.match.settings.crawford)
 
 
 def test_a_position_of_ones_own_cannot_be_written() -> None:
