@@ -39,16 +39,17 @@ _GALAXY_MONEY = 16
 """The length that Backgammon Galaxy gives a money game; Jacoby is in force there."""
 
 _TAG = re.compile(r';\s*\[(\w+) "([^"]*)"\]')
-_LENGTH = re.compile(r"\s*(\d+)[ -]points? match\b.*", re.IGNORECASE)
-_GAME = re.compile(r"\s*Game \d+\s*", re.IGNORECASE)
+_LENGTH = re.compile(r"\s*(\d+)[ -]points? match\b.*", re.IGNORECASE | re.ASCII)
+_GAME = re.compile(r"\s*Game \d+\s*", re.IGNORECASE | re.ASCII)
 _LEFT_SCORE = re.compile(r":\s*(\d+)\s")
 _NUMBER = re.compile(r"\s*\d+\)")
 _GLUED_NUMBER = re.compile(r"(?<=\s)\d+\)")
 _CELL = re.compile(
-    r"(\d\d):\s*(\?+|cannot move|concedes)?|doubles|takes|drops|beavers|wins|loss?es|concedes|\?\?+", re.IGNORECASE
+    r"(\d\d):\s*(\?+|cannot move|concedes)?|doubles|takes|drops|beavers|wins|loss?es|concedes|\?\?+",
+    re.IGNORECASE | re.ASCII,
 )
-_DOUBLES = re.compile(r"doubles => (\d+)", re.IGNORECASE)
-_RESULT = re.compile(r"(wins|loss?es) (\d+) points?( and the match)?", re.IGNORECASE)
+_DOUBLES = re.compile(r"doubles => (\d+)", re.IGNORECASE | re.ASCII)
+_RESULT = re.compile(r"(wins|loss?es) (\d+) points?( and the match)?", re.IGNORECASE | re.ASCII)
 
 
 class _Cell(NamedTuple):
@@ -200,7 +201,7 @@ def _replay(reading: Reading, cells: Sequence[_Cell], last: bool, retries: int) 
         try:
             if at == len(cells):
                 if cells and not (last or reading.game_is_over):
-                    raise cells[-1].at.error("the result of this game to follow, as another game does")
+                    raise cells[-1].at.error("a result after this, as another game follows")
                 return retries
             ways = _read_cell(reading, cells, at)
         except FileError as error:
@@ -320,10 +321,9 @@ def write_mat(events: Sequence[Event], names: tuple[str, str]) -> str:
 
     It has no words for tied openings and for resignations that were refused or not answered: they are left out.
     """
-    # a colon sets off the score
-    white, black = (
-        in_one_line(name.replace(":", " ")) or color.title() for name, color in zip(names, Color, strict=True)
-    )
+    # a colon sets off the score, a semicolon a comment
+    shown = (in_one_line(name.translate({ord(":"): " ", ord(";"): " "})) for name in names)
+    white, black = (name or color.title() for name, color in zip(shown, Color, strict=True))
     match: Match | None = None
     lines: list[str] = []
     cells: list[tuple[Color, str]] = []

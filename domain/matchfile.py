@@ -88,7 +88,8 @@ class Reading:
         self.events: list[Event] = [created, joined]
         self.notes: list[str] = []
         self.do(Join(player=black), at, "two players")
-        self._game = self.match
+        self._game: Match | None = None
+        """The match when the game began that is read; None before the first."""
 
     @property
     def state(self) -> State:
@@ -112,11 +113,13 @@ class Reading:
 
     def begin_game(self, score: tuple[int, int], at: Place) -> None:
         """The file begins a game at that score, which must be the one that was reached."""
-        if not isinstance(self.match.phase, Opening):
-            over = self.match.winner
+        if self.match.winner:
+            money = self.match.settings.length is None
             raise at.error(
-                "the end of the file" if over else "the end of the game before", f"{over} has won" * bool(over)
+                "the end of the file", "a money game is one game" if money else f"{self.match.winner} has won"
             )
+        if self._game and not self.game_is_over:
+            raise at.error("the result of the game before")
         reached = self.match.score(Color.WHITE), self.match.score(Color.BLACK)
         if score != reached:
             raise at.error(f"the score {reached[0]}:{reached[1]}, as the games before add up")
@@ -125,7 +128,7 @@ class Reading:
     @property
     def game_is_over(self) -> bool:
         """Whether the game that began last has been won."""
-        return len(self.match.results) > len(self._game.results)
+        return self._game is not None and len(self.match.results) > len(self._game.results)
 
     def roll(self, by: Color, dice: Dice, at: Place) -> None:
         """Roll, with the higher die on the side of who plays it if that opens the game."""
@@ -141,8 +144,11 @@ class Reading:
         """Play the roll."""
         self.do(Move(by=by, play=play), at, "a legal play")
 
-    def conclude(self, winner: Color, points: int, wins_match: bool, at: Place) -> None:
-        """The file says who wins the game, and how many points; without bear-off or drop that was a resignation."""
+    def conclude(self, winner: Color, points: int, wins_match: bool | None, at: Place) -> None:
+        """The file says who wins the game, how many points, and (None: it does not) whether that wins the match.
+
+        Without bear-off or drop it was a resignation.
+        """
         if not self.game_is_over:
             self._give_up(winner, points, wins_match, at)
         result = self.match.results[-1]
@@ -158,23 +164,25 @@ class Reading:
 
     def note(self, at: Place, what: str) -> None:
         """Remember what was tolerated there."""
-        self.notes.append(f"line {at.line}, game {len(self._game.results) + 1}: {what}")
+        self.notes.append(f"line {at.line}: {what}")
 
     def _worth(self, winner: Color, points: int) -> set[int]:
         """How files write a win: by the rules, or no more than needed, or no more than the match is long."""
-        return {points, self._game.worth(points, winner), min(points, self.match.settings.length or points)}
+        needed = self._game.worth(points, winner) if self._game else points
+        return {points, needed, min(points, self.match.settings.length or points)}
 
-    def _give_up(self, winner: Color, points: int, wins_match: bool, at: Place) -> None:
+    def _give_up(self, winner: Color, points: int, wins_match: bool | None, at: Place) -> None:
         match, loser = self.match, winner.opponent
-        if isinstance(match.phase, ToAnswer) and match.phase.color is loser:
+        offered = isinstance(match.phase, ToAnswer)
+        if offered and match.turn is winner and points in self._worth(winner, match.cube.value):
             self.note(at, f"{loser} gave up instead of answering the double: read as a drop")
             self.do(Refuse(by=loser), at, "an answer")
             return
-        for stake in (Stake.SINGLE, Stake.GAMMON, Stake.BACKGAMMON):
-            if points in self._worth(winner, match.lost_by(loser, stake)[1]):
-                break
-        else:
-            if not wins_match or points != match.away(winner):
+        stakes = () if offered else (Stake.SINGLE, Stake.GAMMON, Stake.BACKGAMMON)
+        fitting = (stake for stake in stakes if points in self._worth(winner, match.lost_by(loser, stake)[1]))
+        stake = next(fitting, None)
+        if stake is None:
+            if wins_match is False or points != match.away(winner):
                 most = match.lost_by(loser, Stake.BACKGAMMON)[1]
                 raise at.error(
                     f"a resignation worth 1, 2 or 3 times the cube, {match.cube.value}, and at most {most} points"

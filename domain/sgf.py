@@ -37,6 +37,7 @@ _KNOWN = {"GM", "MI", "PW", "PB", "RU", "RE", "W", "B", "PL", "DI", *_USUAL}
 """All others are analysis, comments, and where and when the match was played."""
 _LONGEST_GAME = 10_000
 _MOST_GAMES = 1000
+_DEEPEST = 100
 
 
 class _Property(NamedTuple):
@@ -66,8 +67,8 @@ def read_sgf(text: str, match_id: str, white: str, black: str) -> ReadMatch:
         root.require_usual(reading.match)
         _read_nodes(reading, tree)
         if result := root.result:
-            reading.conclude(_COLORS[result[1]], int(result[2]), False, root.get("RE").at)
-        elif not reading.game_is_over and tree is not trees[-1]:
+            reading.conclude(_COLORS[result[1]], int(result[2]), None, root.get("RE").at)
+        elif tree is not trees[-1] and not reading.game_is_over:
             raise root.at.error("a result, RE[W+1], as another game follows")
     return reading.done((first.text("PW"), first.text("PB")))
 
@@ -79,6 +80,8 @@ def _trees(text: str) -> list[list[_Node]]:
     for mark, name, values, at in _tokens(text):
         if mark == "(":
             depth += 1
+            if depth > _DEEPEST or len(trees) > _MOST_GAMES:
+                raise at.error(f"at most {_MOST_GAMES} games, and variations at most {_DEEPEST} deep")
             if depth == 1:
                 trees.append([])
                 main = True
@@ -88,8 +91,8 @@ def _trees(text: str) -> list[list[_Node]]:
             depth, main = depth - 1, False
         elif main and mark == ";":
             trees[-1].append({})
-            if len(trees[-1]) > _LONGEST_GAME or len(trees) > _MOST_GAMES:
-                raise at.error(f"at most {_MOST_GAMES} games of {_LONGEST_GAME} nodes")
+            if len(trees[-1]) > _LONGEST_GAME:
+                raise at.error(f"a game of at most {_LONGEST_GAME} nodes")
         elif main and not trees[-1]:
             raise at.error("`;`, the begin of a node")
         elif main and name in _KNOWN:
@@ -114,19 +117,19 @@ def _unescaped(escaped: re.Match[str]) -> str:
 
 def _tokens(text: str) -> Iterator[tuple[str, str, str, Place]]:
     """Brackets and semicolons, and properties as name and values, each with its place."""
-    line, newline, position, end = 1, -1, 0, len(text.rstrip())
+    line, newline, counted, position, end = 1, -1, 0, 0, len(text.rstrip())
     while position < end:
         begin = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches everywhere
-        line += text.count("\n", position, begin)
-        newline = max(newline, text.rfind("\n", position, begin))
-        at = Place(line, begin - newline, text[begin : begin + 40])
+        line += text.count("\n", counted, begin)
+        newline = max(newline, text.rfind("\n", counted, begin))
+        counted = begin
         token = _TOKEN.match(text, begin)
         if token is None:
+            at = Place(line, begin - newline, text[begin : begin + 100])
             raise at.error("`(`, `)`, `;` or a property such as B[31hefe]")
         position = token.end()
-        line += text.count("\n", begin, position)
-        newline = max(newline, text.rfind("\n", begin, position))
-        yield token[1] or "", token[2] or "", token[3] or "", at._replace(text=token[0].rstrip()[:100])
+        mark, name, values = token.groups("")
+        yield mark, name, values, Place(line, begin - newline, token[0][:100].rstrip())
 
 
 class _Root:
