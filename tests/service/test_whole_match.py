@@ -18,7 +18,7 @@ async def watch_with_drops(client: Client, match_id: str, chance: random.Random)
     seen: list[dict[str, Any]] = []
     drops = 0
     while True:
-        patience = chance.randint(5, 60)
+        patience = chance.randint(5, 60) if drops >= 3 else chance.randint(1, 3)
         async with aclosing(client.watch(match_id, after=seen[-1]["seq"] if seen else 0)) as events:
             async for event in events:
                 seen.append(event)
