@@ -51,6 +51,11 @@ def test_the_tour_works_when_pasted(own_server: Server) -> None:
         "'kind': 'resigned'",
         "white gives up the match; black wins 5, and the score is 0-5: black has won the match",
         "are whole and legal; black has won",
+        "rolls are proven by the chain",
+        "head: signed by ",
+        " 5 point match",
+        '"new":true',
+        "white to play 31",
     ):
         assert said in done.stdout, done.stdout
     answers = [json.loads(line) for line in done.stdout.splitlines() if '"roll":' in line]
