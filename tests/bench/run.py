@@ -16,18 +16,26 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from msgspec.structs import replace
+
 from domain.board import BAR, OFF, Board, Color, Dice, Side
 from domain.commands import Command, Create, Join, Move, Roll
 from domain.events import Event, Settings
+from domain.fairness import LINKS
 from domain.match import Match, OnRoll, ToPlay
 from domain.plays import judge, legal_plays
 from domain.rules import decide, evolve, fold
-from infra.log import decode_event, encode_event
+from infra.dice import Chains
+from infra.log import GENESIS, decode_event, encode_event, encode_line, encode_time, record, verify
+from infra.matchfiles import read_file
+from infra.store import Append, SqlStore
 from tests.client import register
 from tests.server import Server
 
@@ -40,7 +48,7 @@ ROUNDS = 3
 
 def main() -> None:
     """Measure, then print the table."""
-    rows = [*legal_play_rows(), fold_row(), http_row()]
+    rows = [*legal_play_rows(), fold_row(), *log_rows(), import_row(), http_row()]
     print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
     for row in rows:
@@ -157,8 +165,11 @@ def legal_play_rows() -> list[tuple[str, ...]]:
 # the fold
 
 
+CHAINS = Chains("bench")
+
+
 def played(length: int, seed: int) -> list[Event]:
-    """A match played at random to its end."""
+    """A match played at random to its end, with chained dice."""
     chance = random.Random(seed)
     events: list[Event] = []
     match: Match | None = None
@@ -171,21 +182,29 @@ def played(length: int, seed: int) -> list[Event]:
         assert match is not None
         return match
 
-    do(Create(match="bench", settings=Settings(length=length), color=Color.WHITE, player="a"))
+    match_id = f"bench {seed}"
+    settings = Settings(length=length)
+    commitment = CHAINS.commitment(match_id, 0)
+    do(Create(match=match_id, settings=settings, color=Color.WHITE, player="a", commitment=commitment))
     now = do(Join(player="b"))
     while now.winner is None:
         phase = now.phase
         if isinstance(phase, ToPlay):
             now = do(Move(by=phase.color, play=chance.choice(legal_plays(now.board, phase.color, phase.dice))))
         else:
-            by = phase.color if isinstance(phase, OnRoll) else None
-            now = do(Roll(by=by, dice=Dice(chance.randint(1, 6), chance.randint(1, 6))))
+            dice, link = CHAINS.throw(now)
+            now = do(Roll(by=phase.color if isinstance(phase, OnRoll) else None, dice=dice, link=link))
     return events
+
+
+def about_450_events() -> list[Event]:
+    """A finished seven-point match of about that length."""
+    return min((played(7, seed) for seed in range(40)), key=lambda events: abs(len(events) - 450))
 
 
 def fold_row() -> tuple[str, ...]:
     """A finished seven-point match of about 450 events, from stored JSON to its final state."""
-    events = min((played(7, seed) for seed in range(40)), key=lambda events: abs(len(events) - 450))
+    events = about_450_events()
     stored = [encode_event(event) for event in events]
     both, decoding = [], []
     for _ in range(30):
@@ -199,6 +218,83 @@ def fold_row() -> tuple[str, ...]:
     whole, decode = statistics.median(both) * 1e3, statistics.median(decoding) * 1e3
     name = f"stored JSON to final state, {len(stored)} events, ms"
     return name, f"{whole:.2f}", f"decoding alone {decode:.2f}", f"{whole / decode:.1f}"
+
+
+# logs and files
+
+
+def log_rows() -> list[tuple[str, ...]]:
+    """Verifying a log of about 450 events, and what one roll's dice cost; exporting a log of 5,000."""
+    events = about_450_events()
+    lines = log_of(events)
+    verifying = milliseconds(lambda: verify(lines), 10)
+    folding = milliseconds(lambda: fold(decode_event(encode_event(event)) for event in events), 10)
+    first = fold(events[:4])
+    chains = Chains("another")
+    chains.throw(first)  # a match's chain is made once, when it is created
+    rolls = [replace(first, links_used=n, rolls=n) for n in range(0, LINKS, 41)]
+    throwing = milliseconds(lambda: [chains.throw(match) for match in rolls], 10) / len(rolls)
+    return [
+        (
+            f"verifying {len(events)} events: rules, hashes, dice, ms",
+            f"{verifying:.1f}",
+            f"folding them {folding:.2f}",
+            f"{verifying / folding:.0f}",
+        ),
+        ("one roll's dice, ms", f"{throwing:.4f}", "(see the requests/s below)", ""),
+        export_row(),
+    ]
+
+
+def log_of(events: Sequence[Event]) -> list[bytes]:
+    """The lines of a log."""
+    records = record(GENESIS, 0, datetime.now(UTC), events)
+    return [encode_line(r.seq, encode_time(r.at), r.text, r.hash).encode() for r in records]
+
+
+def milliseconds(work: Callable[[], object], times: int) -> float:
+    """Milliseconds of CPU, the median of some runs."""
+    runs = []
+    for _ in range(times):
+        begun = time.process_time()
+        work()
+        runs.append(time.process_time() - begun)
+    return statistics.median(runs) * 1e3
+
+
+def export_row() -> tuple[str, ...]:
+    """The most memory that exporting a log takes: 5,000 events beside 500."""
+
+    async def peak(length: int) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            store = SqlStore(Path(folder) / "videau.db", create=True)
+            match = fold(events)
+            recorded = record(GENESIS, 0, datetime.now(UTC), (events * 20)[:length])
+            await store.append(Append(match=match, recorded=recorded, auto_roll=(True, True)))
+            tracemalloc.start()
+            size = 0
+            async for line in store.lines(match.id):
+                size += len(line)
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            await store.close()
+            return most / 1e3
+
+    events = about_450_events()
+    long, short = asyncio.run(peak(5_000)), asyncio.run(peak(500))
+    return "exporting 5,000 events, most memory, kB", f"{long:.0f}", f"exporting 500 {short:.0f}", f"{long / short:.2f}"
+
+
+def import_row() -> tuple[str, ...]:
+    """Reading a seven-point .mat, every move by the rules, beside gvformat, which reads without judging."""
+    from gvformat import mat_parser
+
+    file = Path(__file__).parents[1] / "corpus" / "matches" / "real_031_galaxy7pt.mat"
+    data = file.read_bytes()
+    ours = milliseconds(lambda: read_file(data), 10)
+    text = data.decode()
+    theirs = milliseconds(lambda: mat_parser.parse_mat_file(text), 10)
+    return "reading a 7-point .mat, ms", f"{ours:.1f}", f"gvformat {theirs:.1f}", f"{ours / theirs:.1f}"
 
 
 # commands over HTTP
