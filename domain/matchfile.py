@@ -224,5 +224,6 @@ def of_play(events: Iterable[Event]) -> tuple[Event, ...]:
 
 
 def in_one_line(name: str) -> str:
-    """A name as match files can hold it: printable, in one line, and not long."""
-    return " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())[:40].strip()
+    """A name as match files can hold it: printable, in one line, and no longer than GNU Backgammon reads (31 bytes)."""
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())
+    return line.encode()[:31].decode(errors="ignore").strip()

@@ -204,6 +204,26 @@ def test_a_roll_that_was_not_played_ends_the_game(end: str) -> None:
     assert read(write_mat(got.events, got.names)).events == got.events
 
 
+@pytest.mark.parametrize(
+    ("end", "winner"),
+    [
+        ("63:\n      Wins 1 point", Color.WHITE),
+        ("63:  Wins 1 point", Color.BLACK),
+        ("63: 24/18 13/10\n                                  Wins 1 point", Color.BLACK),
+        ("63: 24/18 13/10\n  2) 21:       Wins 1 point", Color.WHITE),
+        ("63: 24/18 13/10\n  2) 21:                         Wins 1 point", Color.BLACK),
+    ],
+)
+def test_a_result_in_the_row_of_a_roll_belongs_to_the_side_it_stands_on(end: str, winner: Color) -> None:
+    got = read(game("  1) 31: 8/5 6/5                 " + end))
+    assert got.match.results[0].winner is winner
+
+
+def test_long_names_may_touch_the_score() -> None:
+    got = read(game().replace("Ann : 0                        Bob", "A" * 31 + " : 0Bob"))
+    assert got.names == ("A" * 31, "Bob")
+
+
 def test_giving_up_with_a_double_open_is_a_drop() -> None:
     got = read(game("  1) 31: 8/5 6/5                  Doubles => 2", "                                  Wins 1 point"))
     assert got.events[-1] == Refused(by=Color.WHITE)
