@@ -29,6 +29,8 @@ from domain.rules import evolve
 
 _LONGEST_LINE = 1000
 _LONGEST_GAME = 10_000
+_MOST_ENDS = 4
+"""Cells with which a game ends: Losses, Concedes, `????` and Wins."""
 _MOST_RETRIES = 20_000
 """Cells read again, in a whole file, after a hop turned out to be made by another way."""
 
@@ -241,8 +243,8 @@ def _read_cell(reading: Reading, cells: Sequence[_Cell], at: int) -> list[Play]:
         case "beavers":
             raise cell.at.error("Takes or Drops", "beavers are not played here")
         case word if word.isdecimal():
-            ends = all(later.ends for later in cells[at + 1 :])
-            return _roll(reading, cell, ends)
+            following = cells[at + 1] if at + 1 < len(cells) else None
+            return _roll(reading, cell, ends=following is None or following.ends)
         case _:
             _end(reading, cells, at)
     return []
@@ -309,8 +311,8 @@ def _ways(match: Match, color: Color, hop: Play, marked: bool) -> list[Play]:
 def _end(reading: Reading, cells: Sequence[_Cell], at: int) -> None:
     """A game's end. `Losses` says the same as the `Wins` that follows it; `Concedes` and `????` say less."""
     cell = cells[at]
-    for later in cells[at:]:
-        if not later.ends:
+    for number, later in enumerate(cells[at:]):
+        if not later.ends or number == _MOST_ENDS:
             raise later.at.error("nothing after the end of this game")
     if any(later.word == "wins" for later in cells[at + 1 :]):
         return

@@ -132,7 +132,9 @@ class Reading:
 
     def roll(self, by: Color, dice: Dice, at: Place) -> None:
         """Roll, with the higher die on the side of who plays it if that opens the game."""
-        if not isinstance(self.match.phase, Opening) or self.game_is_over:
+        if self.game_is_over:
+            raise at.error("the end of this game", "it has been won")
+        if not isinstance(self.match.phase, Opening):
             self.do(Roll(by=by, dice=dice), at, f"what {by} may do")
             return
         high, low = dice.descending

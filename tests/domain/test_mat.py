@@ -273,6 +273,13 @@ REFUSED = {
         6,
         "nothing after",
     ),
+    "a roll after the last checker": (
+        "\n".join([*text_of("real_011_galaxy3pt.mat").split("\n")[:37], " 99) 31: 8/5 6/5"]),
+        38,
+        6,
+        "the end of this game",
+    ),
+    "many ends": (game("  1) 31: 8/5 6/5", *["  2) ????    ????"] * 4000), 8, 6, "nothing after"),
     "a game after no end": (game("  1) 31: 8/5 6/5", " Game 2", " A : 0   B : 0"), 5, 6, "a result"),
     "a control character": (game("  1) 31: 8/5 \0 6/5"), 5, 14, "text"),
     "a long line": (game("x" * 2000), 5, 1001, "a line of at most"),
