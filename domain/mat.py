@@ -29,11 +29,13 @@ from domain.rules import evolve
 
 _LONGEST_LINE = 1000
 _LONGEST_GAME = 10_000
+_MOST_ENDS = 4
+"""Cells with which a game ends: Losses, Concedes, `????` and Wins."""
 _MOST_RETRIES = 20_000
 """Cells read again, in a whole file, after a hop turned out to be made by another way."""
 
-_MIDDLE = 15
-"""A lone cell that begins from this column on stands on the right; left ones begin within the first ten."""
+_MIDDLE = 20
+"""A cell that begins from this column on stands on the right, and one before it on the left if it is alone."""
 
 _GALAXY_MONEY = 16
 """The length that Backgammon Galaxy gives a money game; Jacoby is in force there."""
@@ -41,8 +43,10 @@ _GALAXY_MONEY = 16
 _TAG = re.compile(r';\s*\[(\w+) "([^"]*)"\]')
 _LENGTH = re.compile(r"\s*(\d+)[ -]points? match\b.*", re.IGNORECASE | re.ASCII)
 _GAME = re.compile(r"\s*Game \d+\s*", re.IGNORECASE | re.ASCII)
-_LEFT_SCORE = re.compile(r":\s*(\d+)\s")
-_NUMBER = re.compile(r"\s*\d+\)")
+_LEFT_SCORE = re.compile(r":\s*(\d+)\s", re.ASCII)
+_CROWDED_SCORE = re.compile(r":\s*(\d+)", re.ASCII)
+"""The same where a long name left no room; GNU Backgammon writes so."""
+_NUMBER = re.compile(r"\s*\d+\)", re.ASCII)
 _GLUED_NUMBER = re.compile(r"(?<=\s)\d+\)")
 _CELL = re.compile(
     r"(\d\d):\s*(\?+|cannot move|concedes)?|doubles|takes|drops|beavers|wins|loss?es|concedes|\?\?+",
@@ -146,7 +150,7 @@ def _games(lines: Sequence[str], after: int) -> list[_Game]:
 
 def _score(number: int, line: str) -> _Game:
     head, _, black = line.rpartition(":")
-    left = _LEFT_SCORE.search(head)
+    left = _LEFT_SCORE.search(head) or next(reversed([*_CROWDED_SCORE.finditer(head)]), None)
     if left is None or not black.strip().isdecimal():
         raise _place(number, line).error("the players and the score, `White : 0   Black : 0`")
     names = head[: left.start()].strip(), head[left.end() :].strip()
@@ -163,11 +167,14 @@ def _cells(number: int, line: str) -> list[_Cell]:
         raise stray.error("dice with a play, `31: 8/5 6/5`, or Doubles, Takes, Drops or Wins")
     if glued := _GLUED_NUMBER.search(line, begin):
         raise _place(number, line, *glued.span()).error("one row number in a row")
-    if len(found) > 2:
+    results = [cell[0].lower() == "wins" for cell in found]
+    if len(found) > 2 and results[2:] != [True]:
         raise _place(number, line, found[2].start()).error("two cells in a row, White's and Black's")
     cells = []
     for at, cell in enumerate(found):
-        color = Color.BLACK if at or (len(found) == 1 and cell.start() >= _MIDDLE) else Color.WHITE
+        # GNU Backgammon puts a result, on either side, into the row of a roll that was not played
+        second = at == 1 and not (results[1] and found[0][1])
+        color = Color.BLACK if second or cell.start() >= _MIDDLE else Color.WHITE
         place = _place(number, line, cell.start(), found[at + 1].start() if at + 1 < len(found) else None)
         cells.append(_Cell(place, color, cell[1] or cell[0].lower(), (cell[2] or "").lower()))
     return cells
@@ -185,11 +192,13 @@ def _settings(length: int, tags: dict[str, str], games: Sequence[_Game], at: Pla
 
 
 def _jacoby(tag: str, games: Iterable[_Game]) -> bool:
-    """Whether Jacoby is in force in a money game: it is unless a tag or the points say that it is not."""
+    """Whether Jacoby is in force for money: as the tag says, or else unless the points say that it is not."""
+    if tag:
+        return tag != "off"
     cells = [cell for game in games for cell in game.cells]
     results = [result for cell in cells if (result := _RESULT.match(cell.at.text))]
     centred = all(cell.word != "takes" for cell in cells)
-    return tag != "off" and not (centred and results and int(results[-1][2]) > 1)
+    return not (centred and results and int(results[-1][2]) > 1)
 
 
 def _replay(reading: Reading, cells: Sequence[_Cell], last: bool, retries: int) -> int:
@@ -234,8 +243,8 @@ def _read_cell(reading: Reading, cells: Sequence[_Cell], at: int) -> list[Play]:
         case "beavers":
             raise cell.at.error("Takes or Drops", "beavers are not played here")
         case word if word.isdecimal():
-            ends = all(later.ends for later in cells[at + 1 :])
-            return _roll(reading, cell, ends)
+            following = cells[at + 1] if at + 1 < len(cells) else None
+            return _roll(reading, cell, ends=following is None or following.ends)
         case _:
             _end(reading, cells, at)
     return []
@@ -302,8 +311,8 @@ def _ways(match: Match, color: Color, hop: Play, marked: bool) -> list[Play]:
 def _end(reading: Reading, cells: Sequence[_Cell], at: int) -> None:
     """A game's end. `Losses` says the same as the `Wins` that follows it; `Concedes` and `????` say less."""
     cell = cells[at]
-    for later in cells[at:]:
-        if not later.ends:
+    for number, later in enumerate(cells[at:]):
+        if not later.ends or number == _MOST_ENDS:
             raise later.at.error("nothing after the end of this game")
     if any(later.word == "wins" for later in cells[at + 1 :]):
         return

@@ -132,7 +132,9 @@ class Reading:
 
     def roll(self, by: Color, dice: Dice, at: Place) -> None:
         """Roll, with the higher die on the side of who plays it if that opens the game."""
-        if not isinstance(self.match.phase, Opening) or self.game_is_over:
+        if self.game_is_over:
+            raise at.error("the end of this game", "it has been won")
+        if not isinstance(self.match.phase, Opening):
             self.do(Roll(by=by, dice=dice), at, f"what {by} may do")
             return
         high, low = dice.descending
@@ -224,5 +226,6 @@ def of_play(events: Iterable[Event]) -> tuple[Event, ...]:
 
 
 def in_one_line(name: str) -> str:
-    """A name as match files can hold it: printable, in one line, and not long."""
-    return " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())[:40].strip()
+    """A name as match files can hold it: printable, in one line, and no longer than GNU Backgammon reads (31 bytes)."""
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())
+    return line.encode()[:31].decode(errors="ignore").strip()

@@ -182,21 +182,17 @@ class _Root:
 
 
 def _read_nodes(reading: Reading, tree: Sequence[_Node]) -> None:
-    to_roll: Color | None = None
     for number, node in enumerate(tree):
         for name, (value, *_), at in node.values():
-            match name:
-                case "W" | "B":
-                    _read_action(reading, _COLORS[name], value, at, last=number == len(tree) - 1)
-                case "PL":
-                    to_roll = _COLORS.get(value[:1])
-                case "DI":
-                    dice = _ROLL.fullmatch(value)
-                    if to_roll is None or dice is None or dice[3]:
-                        raise at.error("a side and its dice, PL[W]DI[31]")
-                    reading.roll(to_roll, Dice(int(dice[1]), int(dice[2])), at)
-                case _ if name in _USUAL and value != _USUAL[name]:
-                    raise at.error("the usual opening", "a position that was set up cannot be imported")
+            if name in _COLORS:
+                _read_action(reading, _COLORS[name], value, at, last=number == len(tree) - 1)
+            elif name == "DI":
+                dice, side = _ROLL.fullmatch(value), node.get("PL")
+                if dice is None or dice[3] or side is None or side.values[0] not in _COLORS:
+                    raise at.error("a side and its dice, PL[W]DI[31]")
+                reading.roll(_COLORS[side.values[0]], Dice(int(dice[1]), int(dice[2])), at)
+            elif name in _USUAL and value != _USUAL[name]:
+                raise at.error("the usual opening", "a position that was set up cannot be imported")
 
 
 def _read_action(reading: Reading, color: Color, value: str, at: Place, last: bool) -> None:

@@ -204,6 +204,26 @@ def test_a_roll_that_was_not_played_ends_the_game(end: str) -> None:
     assert read(write_mat(got.events, got.names)).events == got.events
 
 
+@pytest.mark.parametrize(
+    ("end", "winner"),
+    [
+        ("63:\n      Wins 1 point", Color.WHITE),
+        ("63:  Wins 1 point", Color.BLACK),
+        ("63: 24/18 13/10\n                                  Wins 1 point", Color.BLACK),
+        ("63: 24/18 13/10\n  2) 21:       Wins 1 point", Color.WHITE),
+        ("63: 24/18 13/10\n  2) 21:                         Wins 1 point", Color.BLACK),
+    ],
+)
+def test_a_result_in_the_row_of_a_roll_belongs_to_the_side_it_stands_on(end: str, winner: Color) -> None:
+    got = read(game("  1) 31: 8/5 6/5                 " + end))
+    assert got.match.results[0].winner is winner
+
+
+def test_long_names_may_touch_the_score() -> None:
+    got = read(game().replace("Ann : 0                        Bob", "A" * 31 + " : 0Bob"))
+    assert got.names == ("A" * 31, "Bob")
+
+
 def test_giving_up_with_a_double_open_is_a_drop() -> None:
     got = read(game("  1) 31: 8/5 6/5                  Doubles => 2", "                                  Wins 1 point"))
     assert got.events[-1] == Refused(by=Color.WHITE)
@@ -253,6 +273,13 @@ REFUSED = {
         6,
         "nothing after",
     ),
+    "a roll after the last checker": (
+        "\n".join([*text_of("real_011_galaxy3pt.mat").split("\n")[:37], " 99) 31: 8/5 6/5"]),
+        38,
+        6,
+        "the end of this game",
+    ),
+    "many ends": (game("  1) 31: 8/5 6/5", *["  2) ????    ????"] * 4000), 8, 6, "nothing after"),
     "a game after no end": (game("  1) 31: 8/5 6/5", " Game 2", " A : 0   B : 0"), 5, 6, "a result"),
     "a control character": (game("  1) 31: 8/5 \0 6/5"), 5, 14, "text"),
     "a long line": (game("x" * 2000), 5, 1001, "a line of at most"),

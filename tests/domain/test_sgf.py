@@ -78,7 +78,7 @@ def test_a_game_is_read_with_its_names_and_without_its_analysis() -> None:
 
 
 def test_a_roll_that_waits_is_read() -> None:
-    for roll in (";PL[B]DI[21]", ";B[21]"):
+    for roll in (";PL[B]DI[21]", ";DI[21]PL[B]", ";B[21]"):
         assert read(ROOT + PLAYED_31 + roll + ")").match.phase == ToPlay(Color.BLACK, Dice(2, 1))
     assert read(ROOT + ";PL[W]DI[31]" + PLAYED_31 + ")").match.phase == OnRoll(Color.BLACK)
 
