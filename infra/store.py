@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam, create_engine, event, insert, select, tuple_, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlmodel import Field, Index, SQLModel
 
 from domain.board import Color
@@ -288,14 +288,31 @@ class SqlStore:
         query = select(_players).where(_players.c.id.in_(list(ids)))
         return await self._read(lambda connection: _rows(PlayerRow, connection.execute(query).all()))
 
-    async def propose_rematch(self, match_id: str, by: Color) -> None:
-        """Note that this side of a finished match proposes another; the first proposal stays."""
+    async def propose_rematch(self, match_id: str, by: Color, version: int, key: Key | None) -> None:
+        """Note that this side of a finished match proposes another; the first proposal stays. Raises KeyTaken."""
         query = (
             update(_matches)
             .where(_matches.c.id == match_id, _matches.c.rematch_by.is_(None))
             .values(rematch_by=by.value)
         )
-        await self._write(lambda connection: connection.execute(query))
+
+        def propose(connection: Connection) -> None:
+            connection.execute(query)
+            if key:
+                row = {
+                    "player_id": key.player_id,
+                    "key": key.key,
+                    "fingerprint": key.fingerprint,
+                    "match_id": match_id,
+                    "first_seq": version + 1,
+                    "last_seq": version,
+                }
+                try:
+                    connection.execute(insert(_commands), row)
+                except IntegrityError as error:
+                    raise KeyTaken from error
+
+        await self._write(propose)
 
     async def append(self, append: Append) -> None:
         """Append, durably. Raises KeyTaken, Conflict or Unavailable, and then nothing of it is written."""
@@ -355,7 +372,11 @@ class SqlStore:
         created = [_match_values(append) for append in appends if not append.after]
         if created:
             connection.execute(_insert_match, created)
-        changed = [_match_values(append) for append in appends if append.after]
+        changed = [
+            {name: value for name, value in _match_values(append).items() if name in ("match_id", *_CHANGING)}
+            for append in appends
+            if append.after
+        ]
         if changed:
             connection.execute(_update_match, changed)
         connection.execute(

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import httptools
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infra.bus import LocalBus
 from infra.dice import Chains
@@ -63,12 +65,29 @@ def create_app(settings: Settings) -> Starlette:
     return app
 
 
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's HTTP, which takes headers of any size, with an end to them."""
+
+    _left = limits.HEADER_BYTES
+
+    def on_message_begin(self) -> None:
+        self._left = limits.HEADER_BYTES
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._left -= len(name) + len(value)
+        if self._left < 0:
+            raise httptools.HttpParserError("the headers are too large")
+        super().on_header(name, value)
+
+
 def create_server(app: ASGIApp) -> uvicorn.Server:
     """The HTTP server as we run it, to be given its sockets."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
             log_level="warning",
+            http=BoundedHttp,
             ws="websockets-sansio",
             ws_max_size=limits.MESSAGE_BYTES,
             ws_per_message_deflate=False,

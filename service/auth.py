@@ -35,7 +35,7 @@ class Tokens:
         """The id of the player whose token it is. Raises ApiError TOKEN_EXPIRED or TOKEN_INVALID."""
         try:
             player_id, expires = self._signed(token)
-        except (jwt.InvalidTokenError, ValueError) as error:
+        except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError) as error:
             raise ApiError(ErrorCode.TOKEN_INVALID, f"this token cannot be used: {error}") from error
         if expires <= time.time():
             raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")

@@ -9,22 +9,28 @@ import msgspec
 from cross_web import HTTPException
 from graphql import GraphQLError
 from msgspec import Struct
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from strawberry.asgi import GraphQL
-from strawberry.http import GraphQLHTTPResponse
+from strawberry.exceptions import MissingQueryError
+from strawberry.http import GraphQLHTTPResponse, GraphQLRequestData
+from strawberry.http.exceptions import WebSocketDisconnected
+from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
 from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler
 from strawberry.types import ExecutionResult
+from strawberry.types.graphql import OperationType
 
 from service import limits
 from service.auth import Context
-from service.errors import ApiError, ErrorCode, coded
+from service.errors import ApiError, ErrorCode, coded_all, is_ambiguous
 from service.schema import schema
 
 CONNECTION_INIT_SECONDS = 10
+
+_ALLOWED = {"GET": {OperationType.QUERY}, "POST": {OperationType.QUERY, OperationType.MUTATION}}
 
 
 class _Payload(Struct):
@@ -61,16 +67,19 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         try:
             read = msgspec.convert(message, _Subscribe | _Complete | _Init | _Ping | _Pong)
         except msgspec.ValidationError as error:
-            await self.handle_invalid_message(f"not a graphql-transport-ws message: {error}"[:120])
+            await self.handle_invalid_message(f"not a graphql-transport-ws message: {error}")
             return
         if isinstance(read, _Init):
             try:
-                await self.context.identify(_authorization(read.payload or {}))
+                if not self.connection_init_received:
+                    await self.context.identify(_authorization(read.payload or {}))
             except ApiError as error:
-                code = (error.extensions or {})["code"]
-                await self.websocket.close(4403, f"{code}: {error.message}"[:120])
+                await self._close(4403, f"{(error.extensions or {})['code']}: {error.message}")
                 return
             message = {"type": "connection_init", "payload": read.payload or {}}
+        if isinstance(read, _Subscribe) and read.id in self.operations:
+            await self._close(4409, f"Subscriber for {read.id} already exists")
+            return
         if isinstance(read, _Subscribe) and len(self.operations) >= limits.OPERATIONS:
             too_many = ApiError(
                 ErrorCode.TOO_MANY_OPERATIONS, f"{limits.OPERATIONS} operations are under way: complete one first"
@@ -78,6 +87,23 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             await self.websocket.send_json({"id": read.id, "type": "error", "payload": [too_many.formatted]})
             return
         await super().handle_message(message)
+
+    async def handle_task_exception(self, error: Exception) -> None:
+        """Log it, unless it is only that the client has gone."""
+        if not isinstance(error, WebSocketDisconnected):
+            await super().handle_task_exception(error)
+
+    async def handle_invalid_message(self, error_message: str) -> None:
+        await self._close(4400, error_message)
+
+    async def _close(self, code: int, reason: str) -> None:
+        """Close with a reason, which has at most 123 bytes (RFC 6455, 5.5)."""
+        await self.websocket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+    @staticmethod
+    def _get_pre_execution_close_reason(error: GraphQLError) -> str | None:
+        """None: a query that cannot be read costs its own operation, and not the others on the socket."""
+        return None
 
 
 def _authorization(payload: dict[str, Any]) -> str | None:
@@ -106,8 +132,11 @@ class Endpoint(GraphQL[Context, None]):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        headers = [(name, value.lower() if name == b"content-type" else value) for name, value in scope["headers"]]
         try:
-            response = await self.run(Request(scope, _bounded(receive)))
+            response = await self.run(Request({**scope, "headers": headers}, _bounded(receive)))
+        except ClientDisconnect:
+            return
         except _TooLarge:
             message = f"a request's body has at most {limits.BODY_BYTES} bytes"
             response = self._refusal(413, ApiError(ErrorCode.BODY_TOO_LARGE, message))
@@ -131,9 +160,32 @@ class Endpoint(GraphQL[Context, None]):
             return ExecutionResult(data=None, errors=[error])
         return await super().execute_operation(*args, **kwargs)
 
+    async def execute_single(self, *args: Any, **kwargs: Any) -> ExecutionResult:
+        """As it is, but that subscriptions are for websockets, and an unclear request has status 400."""
+        data: GraphQLRequestData = kwargs["request_data"]
+        method = kwargs["request_adapter"].method
+        try:
+            result = await self.schema.execute(
+                data.query,
+                variable_values=data.variables,
+                context_value=kwargs["context"],
+                operation_name=data.operation_name,
+                allowed_operation_types=_ALLOWED[method],
+                operation_extensions=data.extensions,
+            )
+        except CannotGetOperationTypeError as error:
+            raise HTTPException(400, error.as_http_error_reason()) from error
+        except InvalidOperationTypeError as error:
+            raise HTTPException(400, error.as_http_error_reason(method)) from error
+        except MissingQueryError as error:
+            raise HTTPException(400, "No GraphQL query found in the request") from error
+        if result.errors and result.data is None and is_ambiguous(result.errors[0]):
+            kwargs["sub_response"].status_code = 400
+        return result
+
     async def process_result(self, request: Request, result: ExecutionResult) -> GraphQLHTTPResponse:
         if result.errors:
-            result.errors = [coded(error) for error in result.errors]
+            result.errors = coded_all(result.errors)
         return await super().process_result(request, result)
 
     def decode_json(self, data: str | bytes) -> object:

@@ -5,13 +5,21 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from graphql import GraphQLError, GraphQLSyntaxError
+from strawberry.exceptions import MissingQueryError
 from strawberry.extensions import SchemaExtension
+from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
 from strawberry.types import ExecutionResult, StreamExecutionResult
 
 from domain.breach import RuleError
 from infra.store import Unavailable
 
 logger = logging.getLogger("videau")
+
+
+MOST_ERRORS = 10
+"""Errors told at once: a request with thousands of faults is not answered with thousands of them."""
+
+LONGEST_MESSAGE = 500
 
 
 class ErrorCode(StrEnum):
@@ -58,14 +66,18 @@ def coded(error: GraphQLError) -> GraphQLError:
     elif isinstance(error, GraphQLSyntaxError):
         too_long = "token" in message and "Parsing aborted" in message
         code = (ErrorCode.QUERY_TOO_LONG if too_long else ErrorCode.PARSE_FAILED).value
-    elif cause is None and not error.path:
+    elif isinstance(cause, CannotGetOperationTypeError | MissingQueryError | InvalidOperationTypeError):
+        code = ErrorCode.BAD_REQUEST.value
+    elif not error.path and isinstance(cause, GraphQLError | ValueError | None):
         code = ErrorCode.VALIDATION_FAILED.value
+    elif not error.path and isinstance(cause, RecursionError):
+        code, message = ErrorCode.QUERY_TOO_DEEP.value, "the query is nested too deeply"
     else:
         code = ErrorCode.INTERNAL.value
         logger.error("unforeseen error at %s", error.path, exc_info=cause or error)
         message = "something went wrong here, and it has been noted"
     return GraphQLError(
-        message,
+        message[:LONGEST_MESSAGE],
         nodes=error.nodes,
         source=error.source,
         positions=error.positions,
@@ -74,10 +86,25 @@ def coded(error: GraphQLError) -> GraphQLError:
     )
 
 
+def ambiguous() -> ApiError:
+    """A document has several operations, and none was named."""
+    return ApiError(ErrorCode.BAD_REQUEST, "the query has several operations: say which by operationName")
+
+
+def is_ambiguous(error: GraphQLError) -> bool:
+    """Whether that is the error."""
+    return error.message == ambiguous().message
+
+
+def coded_all(errors: list[GraphQLError]) -> list[GraphQLError]:
+    """The first errors, each with its code."""
+    return [coded(error) for error in errors[:MOST_ERRORS]]
+
+
 class CodedStream(SchemaExtension):
     """Gives the errors of websocket operations their codes; the endpoint does so for HTTP."""
 
     def on_stream_result(self, result: StreamExecutionResult) -> Iterator[None]:
         if isinstance(result, ExecutionResult) and result.errors:
-            result.errors = [coded(error) for error in result.errors]
+            result.errors = coded_all(result.errors)
         yield

@@ -1,21 +1,31 @@
 """How much one request may ask for. Every limit is answered with an error whose code says which it was."""
 
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
 from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
+    GraphQLError,
     IntValueNode,
     OperationDefinitionNode,
     SelectionSetNode,
     ValidationContext,
     ValidationRule,
+    parse,
 )
 from msgspec import Struct
+from strawberry.extensions import ParserCache
 
-from service.errors import ApiError, ErrorCode
+from service.errors import ApiError, ErrorCode, ambiguous
 
 BODY_BYTES = 100_000
 """An HTTP request's body."""
+
+HEADER_BYTES = 64_000
+"""All headers of an HTTP request."""
 
 FILE_BYTES = 2_000_000
 """A match file to import."""
@@ -33,8 +43,65 @@ PAGE = 100
 """Items on a page at most; a page whose length is a variable counts as this long."""
 
 DEFAULT_PAGE = 20
+_BRACES = re.compile(r"[][(){}]")
 OPERATIONS = 50
 """Operations under way on one websocket: subscriptions, and queries and mutations not yet answered."""
+
+
+WEIGHTS = {"legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
+"""What a field costs beyond 1: those that compute, or read the store."""
+
+NESTING = 60
+"""Braces and brackets within each other, inline fragments included: deeper text is not even parsed."""
+
+
+class Parsing(ParserCache):
+    """Parses with a cache, and does not even begin with what is nested so deeply that it would exhaust the stack.
+
+    It raises nothing: what an extension raises is no answer to an operation on a websocket.
+    """
+
+    def on_parse(self) -> Iterator[None]:
+        context = self.execution_context
+        if _nesting(context.query or "") > NESTING:
+            context.graphql_document = _ANYTHING
+            context.validation_rules = (_TooDeep,)
+        else:
+            with suppress(GraphQLError):  # parsed again without the cache, where the error has its place
+                document = context.graphql_document = self.cached_parse_document(context.query, **context.parse_options)
+                operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+                if len(operations) > 1 and context._provided_operation_name is None:
+                    context.graphql_document, context.validation_rules = _ANYTHING, (_Ambiguous,)
+        yield
+
+
+_ANYTHING = parse("{ __typename }")
+
+
+class _TooDeep(ValidationRule):
+    """Stands for the verdict on a query that was not parsed."""
+
+    def __init__(self, context: ValidationContext) -> None:
+        super().__init__(context)
+        message = f"the query is nested more than {NESTING} levels deep"
+        context.report_error(ApiError(ErrorCode.QUERY_TOO_DEEP, message))
+
+
+class _Ambiguous(ValidationRule):
+    """Stands for the verdict on a query of several operations of which none is named."""
+
+    def __init__(self, context: ValidationContext) -> None:
+        super().__init__(context)
+        context.report_error(ambiguous())
+
+
+def _nesting(text: str) -> int:
+    """How deeply braces and brackets are nested."""
+    depth = most = 0
+    for mark in _BRACES.findall(text):
+        depth += 1 if mark in "{[(" else -1
+        most = max(most, depth)
+    return most
 
 
 class _Size(Struct):
@@ -74,7 +141,7 @@ class QueryLimits(ValidationRule):
                 inner = self._measured(node.selection_set)
                 part = _Size(
                     inner.depth + 1,
-                    1 + inner.cost * _page(node),
+                    1 + WEIGHTS.get(node.name.value, 0) + inner.cost * _page(node),
                     inner.aliases + (node.alias is not None),
                 )
             else:
@@ -97,8 +164,10 @@ def _page(node: FieldNode) -> int:
     for argument in node.arguments or ():
         if argument.name.value == "first":
             value = argument.value
-            return min(max(int(value.value), 1), PAGE) if isinstance(value, IntValueNode) else PAGE
-    return DEFAULT_PAGE if node.name.value in ("events", "matches") else 1
+            if isinstance(value, IntValueNode) and len(value.value) <= len(str(PAGE)):
+                return min(max(int(value.value), 1), PAGE)
+            return PAGE
+    return {"events": PAGE, "matches": DEFAULT_PAGE}.get(node.name.value, 1)
 
 
 def all_limits() -> list[tuple[str, int, str | None]]:
@@ -110,6 +179,7 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("queryCost", QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
         ("queryAliases", QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
+        ("headerBytes", HEADER_BYTES, None),
         ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("fileBytes", FILE_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("messageBytes", MESSAGE_BYTES, None),

@@ -1,6 +1,7 @@
 """The GraphQL API: queries, the nine mutations of play, and the live log."""
 
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,25 +10,28 @@ import msgspec
 import strawberry
 from graphql import ASTValidationRule
 from strawberry import ID
-from strawberry.extensions import AddValidationRules, MaxTokensLimiter, ParserCache, ValidationCache
+from strawberry.extensions import AddValidationRules, MaxTokensLimiter, ValidationCache
 from strawberry.schema.config import StrawberryConfig
 
 from domain.board import Color, Dice
 from domain.breach import RuleError
 from domain.commands import Accept, Double, Move, Refuse, Resign
 from domain.events import Sandbox, Settings, Stake, Visibility
+from domain.match import Match
 from domain.notation import parse_play
 from domain.position import parse_position
 from infra.store import Key, Status
 from service import limits
 from service.errors import ApiError, CodedStream, ErrorCode
-from service.limits import QueryLimits, page_length
-from service.table import Done, MakeCommand, Refused, Request
+from service.limits import Parsing, QueryLimits, page_length
+from service.table import Done, MakeCommand, Refused, Request, Throw
 from service.views import (
     EVENT_TYPES,
+    After,
     Answer,
     Connection,
     EventView,
+    First,
     Happened,
     Info,
     MatchView,
@@ -38,6 +42,7 @@ from service.views import (
     refusal_view,
 )
 
+_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)
 LONGEST_KEY = 100
 LONGEST_NAME = 40
 
@@ -132,7 +137,12 @@ class Registration:
 @strawberry.type(description="What can be asked.")
 class Query:
     @strawberry.field(description="A match as it stands or at an earlier version; null if there is none you may see.")
-    async def match(self, info: Info, id: ID, version: int | None = None) -> MatchView | None:
+    async def match(
+        self,
+        info: Info,
+        id: MatchId,
+        version: Annotated[int | None, strawberry.argument(description="An earlier version; the newest.")] = None,
+    ) -> MatchView | None:
         table, viewer = info.context.table, info.context.viewer
         try:
             head = await table.head(id, viewer)
@@ -147,13 +157,17 @@ class Query:
 
     @strawberry.field(description="Matches that you may find, newest first. New matches do not move older pages.")
     async def matches(
-        self, info: Info, filter: MatchFilter | None = None, first: int | None = None, after: str | None = None
+        self,
+        info: Info,
+        filter: Annotated[MatchFilter | None, strawberry.argument(description="Which matches; all.")] = None,
+        first: First = None,
+        after: After = None,
     ) -> Connection[MatchView]:
         length = page_length(first)
         before = None
         if after is not None:
             created_at, _, match_id = after.partition("~")
-            if not match_id or len(after) > 100:
+            if not _CURSOR.fullmatch(after):
                 raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
             before = created_at, match_id
         filter = filter or MatchFilter()
@@ -170,7 +184,9 @@ class Query:
         return await _player(info, info.context.viewer)
 
     @strawberry.field(description="A player; null if there is none.")
-    async def player(self, info: Info, id: ID) -> Player | None:
+    async def player(
+        self, info: Info, id: Annotated[ID, strawberry.argument(description="The player.")]
+    ) -> Player | None:
         return await _player(info, id)
 
     @strawberry.field(description="How much may be asked for at once.")
@@ -181,7 +197,11 @@ class Query:
 @strawberry.type(description="What can be done. Each of the nine commands answers what happened, or why nothing did.")
 class Mutation:
     @strawberry.mutation(description="Become a player, by name alone.")
-    async def register_guest(self, info: Info, name: str) -> Registration:
+    async def register_guest(
+        self,
+        info: Info,
+        name: Annotated[str, strawberry.argument(description="What to call you: 1 to 40 printable characters.")],
+    ) -> Registration:
         name = " ".join(name.split())
         if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
             raise ApiError(ErrorCode.BAD_INPUT, f"a name has 1 to {LONGEST_NAME} printable characters")
@@ -193,7 +213,7 @@ class Mutation:
     async def create_match(
         self,
         info: Info,
-        settings: SettingsInput,
+        settings: Annotated[SettingsInput, strawberry.argument(description="What is agreed before the first roll.")],
         color: Annotated[Color, strawberry.argument(description="The seat you take.")] = Color.WHITE,
         auto_roll: AutoRoll = True,
         entropy: Entropy = "",
@@ -233,15 +253,19 @@ class Mutation:
         self,
         info: Info,
         match_id: MatchId,
-        play: PlayInput,
+        play: Annotated[PlayInput, strawberry.argument(description="The whole play, written either way.")],
         expected_version: ExpectedVersion = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         written = (play.notation.value if play.notation else None, play.moves.value if play.moves else None)
         request = _request(info, idempotency_key, expected_version, match_id, written)
         notation, pairs = written
-        moves = parse_play(notation) if notation is not None else checker_moves(pairs or [])
-        return await _act(info, match_id, request, lambda by, throw, match: Move(by=by, play=moves))
+        moves = None if notation is not None else checker_moves(pairs or [])
+
+        def make(by: Color, throw: Throw, match: Match) -> Move:
+            return Move(by=by, play=parse_play(notation or "") if moves is None else moves)
+
+        return await _act(info, match_id, request, make)
 
     @strawberry.mutation(description="Offer the cube at twice its value.")
     async def double(
@@ -284,7 +308,7 @@ class Mutation:
         self,
         info: Info,
         match_id: MatchId,
-        stake: Stake,
+        stake: Annotated[Stake, strawberry.argument(description="What is given up.")],
         expected_version: ExpectedVersion = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
@@ -311,7 +335,12 @@ class Subscription:
         description="Every event of a match after number `after` (0: from its start), once and in order, those to come "
         "included. Give the last `seq` you saw to go on after an interruption. Completes when the match is over."
     )
-    async def match_events(self, info: Info, match_id: MatchId, after: int = 0) -> AsyncIterator[EventView]:
+    async def match_events(
+        self,
+        info: Info,
+        match_id: MatchId,
+        after: Annotated[int, strawberry.argument(description="The last seq that you have seen; 0 is the start.")] = 0,
+    ) -> AsyncIterator[EventView]:
         async for step in info.context.table.watch(match_id, after, info.context.viewer):
             yield event_view(step)
 
@@ -344,7 +373,7 @@ schema = _Schema(
         CodedStream,
         lambda: MaxTokensLimiter(max_token_count=limits.QUERY_TOKENS),
         lambda: AddValidationRules(_RULES),
-        lambda: ParserCache(maxsize=1_000),
+        lambda: Parsing(maxsize=1_000),
         lambda: ValidationCache(maxsize=1_000),
     ],
 )

@@ -7,8 +7,9 @@ decided again. A refusal is never taken from a stale match either.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -111,6 +112,7 @@ class Table:
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._names: OrderedDict[str, str] = OrderedDict()
+        self._recording: set[asyncio.Task[None]] = set()
 
     # players
 
@@ -151,7 +153,8 @@ class Table:
         """Take the free seat; the second player's joining starts the match."""
 
         def plan(head: Head | None, dice: Throw) -> _Plan:
-            if head is None:
+            full = head is not None and head.match.white and head.match.black
+            if head is None or (full and not visible(head.match, request.player)):
                 raise _not_found(match_id)
             taken = head.match.player(Color.WHITE)
             wishes = (head.auto_roll[0], auto_roll) if taken else (auto_roll, head.auto_roll[1])
@@ -174,21 +177,34 @@ class Table:
 
     async def rematch(self, match_id: str, request: Request) -> Done:
         """Propose another match, colours swapped; or accept the other side's proposal, which starts it."""
+        if replayed := await self._replayed(request):
+            return replayed
         head = await self.head(match_id, request.player)
         color = head.match.seat_of(request.player)
         if color is None:
-            raise RuleError(Breach.NOT_SEATED, "only the two players of this match may do that")
+            raise Refused(RuleError(Breach.NOT_SEATED, "only the two players of this match may do that"), head)
         if head.match.winner is None:
-            raise RuleError(Breach.MATCH_NOT_OVER, "a rematch can be proposed when the match is over")
+            raise Refused(RuleError(Breach.MATCH_NOT_OVER, "a rematch can be proposed when the match is over"), head)
         if request.expected_version not in (None, head.version):
-            raise _stale(request, head)
+            raise Refused(_stale(request, head), head)
         successor = rematch_id(match_id)
         if existing := await self._newest(successor):
             return Done(existing, [])
-        await self._store.propose_rematch(match_id, color)
         row = await self._store.match(match_id)
-        if row is None or row.rematch_by == color:
-            return Done(head, [])
+        if row is None or row.rematch_by in (None, color):
+            try:
+                await self._store.propose_rematch(match_id, color, head.version, request.key)
+            except KeyTaken:
+                replayed = await self._replayed(request)
+                assert replayed is not None
+                return replayed
+            row = await self._store.match(match_id)
+            if row is None or row.rematch_by == color:
+                return Done(head, [])
+        return await self._accept_rematch(head, color, successor, request)
+
+    async def _accept_rematch(self, head: Head, color: Color, successor: str, request: Request) -> Done:
+        """Start the rematch that the other side has proposed."""
         proposer, accepter = head.match.player(color.opponent), head.match.player(color)
         assert proposer is not None
         assert accepter is not None
@@ -198,7 +214,7 @@ class Table:
                 settings=head.match.settings,
                 color=color,
                 player=proposer,
-                rematch_of=match_id,
+                rematch_of=head.match.id,
                 commitment=self._chains.commitment(successor, 0),
                 entropy=head.match.entropy[color is Color.WHITE],
             ),
@@ -250,7 +266,9 @@ class Table:
                     head, newest = await self._newest(match_id), True
                 try:
                     append, steps = self._decided(head, request, plan)
-                    await self._store.append(append)
+                    done = Done(_head_of(append), steps)
+                    # whoever asked may be gone before it is stored; the watchers are told all the same
+                    await asyncio.shield(self._in_background(self._record(append, done.head)))
                 except RuleError as error:
                     if not newest:
                         head = None
@@ -265,11 +283,25 @@ class Table:
                 except Conflict:
                     head, newest = None, False
                 else:
-                    done = Done(_head_of(append), steps)
-                    self._keep(done.head)
-                    await self._bus.publish(match_id, done.head.version)
                     return done
         raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
+
+    async def _record(self, append: Append, head: Head) -> None:
+        """Store what happened, and ring for it."""
+        await self._store.append(append)
+        self._keep(head)
+        await self._bus.publish(head.match.id, head.version)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._recording.add(task)
+        task.add_done_callback(self._recorded)
+        return task
+
+    def _recorded(self, task: asyncio.Task[None]) -> None:
+        self._recording.discard(task)
+        if not task.cancelled():
+            task.exception()  # has been raised to whoever asked, if still there
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]

@@ -67,6 +67,10 @@ for kind, name, description in (
     strawberry.enum(kind, name=name, description=description)
 
 
+First = Annotated[int | None, strawberry.argument(description="How long the page is: 1 to 100, or 20.")]
+After = Annotated[str | None, strawberry.argument(description="The cursor after which the page begins; its start.")]
+
+
 @strawberry.type(description="Somebody who plays: a guest, for now.")
 class Player:
     id: ID = strawberry.field(description="Stands for the player in every log.")
@@ -299,12 +303,20 @@ class MatchView:
         return self.state.seat_of(viewer) if viewer else None
 
     @strawberry.field(description="The board from one side; from your own, or white's, when `perspective` is left out.")
-    def board(self, info: Info, perspective: Color | None = None) -> BoardView:
+    def board(
+        self,
+        info: Info,
+        perspective: Annotated[Color | None, strawberry.argument(description="Whose view; yours, or white's.")] = None,
+    ) -> BoardView:
         color = perspective or self.viewer_color(info) or Color.WHITE
         return _board(self.state.board, color)
 
     @strawberry.field(description="What `color` may do now; you, when it is left out.")
-    def allowed_actions(self, info: Info, color: Color | None = None) -> list[Action]:
+    def allowed_actions(
+        self,
+        info: Info,
+        color: Annotated[Color | None, strawberry.argument(description="Whose actions; yours.")] = None,
+    ) -> list[Action]:
         return list(allowed_actions(self.state, color or self.viewer_color(info)))
 
     @strawberry.field(description="Every legal play of the roll, one for each position that can result.")
@@ -401,7 +413,7 @@ class MatchView:
 
     @strawberry.field(description="The log up to this version, in order; an event's cursor is its `seq`.")
     async def events(
-        self, info: Info, first: int | None = None, after: str | None = None
+        self, info: Info, first: First = None, after: After = None
     ) -> Connection[Annotated["EventView", strawberry.lazy("service.views")]]:
         length = page_length(first)
         start = 0
@@ -577,8 +589,10 @@ def fairness_view(proof: Proof) -> Fairness:
 def refusal_view(error: RuleError, head: Head | None) -> Refusal:
     """The GraphQL type of a refusal at a match."""
     plays = None
-    if error.legal_plays and head and head.match.turn:
-        plays = legal_play_views(head.match.board, head.match.turn, error.legal_plays)
+    phase = head.match.phase if head else None
+    if head and isinstance(phase, ToPlay) and (error.legal_plays or error.breach is Breach.MALFORMED_NOTATION):
+        legal = error.legal_plays or legal_plays(head.match.board, phase.color, phase.dice)
+        plays = legal_play_views(head.match.board, phase.color, legal)
     current = MatchView.at_head(head) if head else None
     return Refusal(code=error.breach, message=error.message, legal_plays=plays, current=current)
 
