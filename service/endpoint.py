@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import starlette.websockets
 from cross_web import HTTPException
 from graphql import GraphQLError
 from msgspec import Struct
@@ -23,6 +24,7 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Bas
 from strawberry.types import ExecutionResult
 from strawberry.types.graphql import OperationType
 
+from infra.store import Unavailable
 from service import limits
 from service.auth import Context
 from service.errors import ApiError, ErrorCode, coded_all, is_ambiguous
@@ -76,6 +78,9 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             except ApiError as error:
                 await self._close(4403, f"{(error.extensions or {})['code']}: {error.message}")
                 return
+            except Unavailable:
+                await self._close(1013, "UNAVAILABLE: the database cannot be used now: try again")
+                return
             message = {"type": "connection_init", "payload": read.payload or {}}
         if isinstance(read, _Subscribe) and read.id in self.operations:
             await self._close(4409, f"Subscriber for {read.id} already exists")
@@ -90,7 +95,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
 
     async def handle_task_exception(self, error: Exception) -> None:
         """Log it, unless it is only that the client has gone."""
-        if not isinstance(error, WebSocketDisconnected):
+        if not isinstance(error, WebSocketDisconnected | starlette.websockets.WebSocketDisconnected):
             await super().handle_task_exception(error)
 
     async def handle_invalid_message(self, error_message: str) -> None:
@@ -158,6 +163,9 @@ class Endpoint(GraphQL[Context, None]):
         except GraphQLError as error:
             kwargs["sub_response"].status_code = 401
             return ExecutionResult(data=None, errors=[error])
+        except Unavailable as error:
+            kwargs["sub_response"].status_code = 503
+            return ExecutionResult(data=None, errors=[GraphQLError(str(error), original_error=error)])
         return await super().execute_operation(*args, **kwargs)
 
     async def execute_single(self, *args: Any, **kwargs: Any) -> ExecutionResult:

@@ -48,7 +48,7 @@ OPERATIONS = 50
 """Operations under way on one websocket: subscriptions, and queries and mutations not yet answered."""
 
 
-WEIGHTS = {"legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
+WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
 
 NESTING = 60

@@ -373,8 +373,8 @@ schema = _Schema(
         CodedStream,
         lambda: MaxTokensLimiter(max_token_count=limits.QUERY_TOKENS),
         lambda: AddValidationRules(_RULES),
-        lambda: Parsing(maxsize=1_000),
-        lambda: ValidationCache(maxsize=1_000),
+        lambda: Parsing(maxsize=256),
+        lambda: ValidationCache(maxsize=256),
     ],
 )
 

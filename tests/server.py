@@ -14,24 +14,26 @@ class Server:
     def __init__(self, folder: Path, **env: str) -> None:
         self.database = folder / "videau.db"
         self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **env}
+        self._complaints = folder / "stderr"
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start, and return once the socket is open."""
         command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", str(self._port)]
-        self._process = subprocess.Popen(
-            command,
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[1],
-        )
+        with self._complaints.open("a") as complaints:  # a file: a full pipe would stop the server
+            self._process = subprocess.Popen(
+                command,
+                env=self.env,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                cwd=Path(__file__).parents[1],
+            )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-        assert found, f"no address in {line!r}: {self._process.communicate()}"
+        assert found, f"no address in {line!r}: {self._complaints.read_text()}"
         self._port = int(found[1])
 
     @property
@@ -49,8 +51,8 @@ class Server:
         """SIGTERM; what it said on stderr while it ran."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        _, errors = self._process.communicate(timeout=15)
-        return errors
+        self._process.communicate(timeout=15)
+        return self._complaints.read_text()
 
     def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One run of the command line over the same database."""

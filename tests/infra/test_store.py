@@ -166,7 +166,9 @@ async def test_a_damaged_event_is_said_to_be_damaged(store: SqlStore, tmp_path: 
 
 
 async def test_players_are_kept(store: SqlStore) -> None:
-    await store.add_player(PlayerRow(id="p", name="Ann", created_at="2026-11-30T08:00:00.000000Z"))
+    ann = PlayerRow(id="p", name="Ann", created_at="2026-11-30T08:00:00.000000Z")
+    for name in ("Ann", "another"):  # known players stay as they are
+        await store.add_players([PlayerRow(**{**ann.model_dump(), "name": name})])
     assert [player.name for player in await store.players(["p", "q"])] == ["Ann"]
 
 

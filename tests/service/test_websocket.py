@@ -603,25 +603,24 @@ async def test_abrupt_disconnects_leave_the_server_working_and_silent(own_server
     assert not own_server.stop()
 
 
-async def test_a_wrong_message_in_the_midst_of_operations_closes_quietly(own_server: Server) -> None:
+async def test_a_wrong_message_in_the_midst_of_operations_closes_quietly(server: Server) -> None:
     """4400 whatever else is under way, and nothing in the server's log."""
     async with asyncio.timeout(2 * SOON):
         for _ in range(5):
-            async with acknowledged(own_server.url) as socket:
+            async with acknowledged(server.url) as socket:
                 for n in range(40):
                     await subscribe(socket, str(n), "{ limits { name } matches { edges { cursor } } }")
                 await socket.send("5")
                 assert (await closed(socket))[0] == 4400
-    assert not own_server.stop()
 
 
-async def test_a_watcher_that_does_not_read_keeps_nobody_waiting(own_server: Server) -> None:
+async def test_a_watcher_that_does_not_read_keeps_nobody_waiting(server: Server, guest: Guest) -> None:
     """Promise 9: it costs no queue, and whoever reads gets everything meanwhile."""
-    ann, bob = await register(own_server.url, "Ann"), await register(own_server.url, "Bob")
+    ann, bob = await guest("Ann"), await guest("Bob")
     match_id = await finished(ann, bob, 1)
     version = (await ann.match(match_id))["version"]
     fields = "{ seq match { xgid white { checkers } black { checkers } legalPlays { notation moves } } }"
-    async with acknowledged(own_server.url) as lazy:
+    async with acknowledged(server.url) as lazy:
         lazy.transport.pause_reading()
         for n in range(50):
             await subscribe(lazy, str(n), WATCH.replace("{ seq }", fields), id=match_id)
@@ -630,4 +629,3 @@ async def test_a_watcher_that_does_not_read_keeps_nobody_waiting(own_server: Ser
                 async with aclosing(ann.watch(match_id)) as events:
                     assert len([event async for event in events]) == version
         lazy.transport.abort()
-    await asyncio.gather(ann.close(), bob.close())
