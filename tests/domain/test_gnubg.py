@@ -22,6 +22,8 @@ from domain.sgf import read_sgf, write_sgf
 from tests.domain.matchfiles import MATCHES, as_files_tell, text_of
 from tests.domain.test_random_play import PLAYED, whole_match
 
+pytestmark = pytest.mark.gnubg
+
 NAMES = ("Zoë; 1) 31: 8/5 " + "ü" * 500, "Wins; point match")
 KINDS = [name for name in PLAYED if not re.match("from|.*automatic|.*without Crawford", name)]
 """Without what cannot be written, and without what the program has no setting for in a file."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from gvformat import game_reconstructor, mat_parser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -91,13 +92,11 @@ def test_an_awkward_match_is_refused_or_remarked_on(told: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("file", MATCHES)
 def test_another_reader_sees_the_same_boards(file: str) -> None:
-    parser = pytest.importorskip("gvformat.mat_parser", reason="gammonview is not installed")
-    reconstructor = pytest.importorskip("gvformat.game_reconstructor")
     got = read(text_of(file))
-    theirs = parser.parse_mat_file(write_mat(got.events, got.names))
+    theirs = mat_parser.parse_mat_file(write_mat(got.events, got.names))
     boards = []
     for played in theirs["games"]:
-        for decision in reconstructor.reconstruct_decisions(played, theirs["match_length"], "White", "Black")[
+        for decision in game_reconstructor.reconstruct_decisions(played, theirs["match_length"], "White", "Black")[
             "decisions"
         ]:
             if decision["kind"] == "checker":

@@ -2,8 +2,13 @@
 
 import json
 import os
+import pty
+import re
+import select
 import socket
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,7 @@ import pytest
 from tests.client import Client, register
 from tests.server import Server, run_videau
 
-OPENING = "XGID=-b----E-C---eE---c-e----B-:0:0:1:31:0:0:0:5:6"
+ROOT = Path(__file__).parents[2]
 
 
 async def scripted(white: Client, black: Client) -> str:
@@ -114,6 +119,105 @@ async def test_verify_finds_an_edit_in_the_database(own_server: Server) -> None:
 def test_schema_prints_the_committed_schema() -> None:
     printed = run_videau("schema")
     assert printed.stdout == (Path(__file__).parents[2] / "openapi" / "schema.graphql").read_text()
+
+
+@pytest.mark.parametrize(
+    "position",
+    ["XGID=aa--BBBB----dE---d-e----AA:2:-1:1:52:3:1:0:9:10", "4PPgAVDYNvABUA:QokqARAAGAAE"],
+)
+def test_show_draws_a_position_of_either_notation(position: str) -> None:
+    """One of RULES.md section 10's pairs: each is drawn alike, with the other beside it."""
+    shown = run_videau("show", position)
+    assert shown.stdout.splitlines() == [
+        " +13-14-15-16-17-18------19-20-21-22-23-24-+  9-point match",
+        " | X           O    | X | O              X |  O black: 1 points, 163 pips, 0 off",
+        " | X           O    |   | O                |",
+        " | X           O    |   | O                |",
+        " | X           O    |   | O                |",
+        " | X                |   | O                |",
+        " |                  |BAR|                  |  cube 4, owned by black",
+        " |                  |   |                  |  white to play 52",
+        " | O                |   |                  |",
+        " | O                |   |                  |",
+        " | O              X |   | X  X  X          |",
+        " | O              X | O | X  X  X        O |  X white: 3 points, 158 pips, 0 off",
+        " +12-11-10--9--8--7-------6--5--4--3--2--1-+",
+        "  XGID=aa--BBBB----dE---d-e----AA:2:-1:1:52:3:1:0:9:10",
+        "  4PPgAVDYNvABUA:QokqARAAGAAE",
+    ]
+
+
+async def test_a_gnu_id_starts_a_sandbox_as_its_xgid_does(guest) -> None:
+    ann = await guest("Ann")
+    for start in ("XGID=aa--BBBB----dE---d-e----AA:2:-1:1:52:3:1:0:9:10", "4PPgAVDYNvABUA:QokqARAAGAAE"):
+        match_id = await ann.create(f'{{sandbox: {{start: "{start}"}}}}')
+        match = await ann.match(match_id, "xgid gnuPositionId gnuMatchId white { score } settings { length cubeLimit }")
+        assert match["settings"] == {"length": 9, "cubeLimit": 1024}
+        assert match["white"] == {"score": 3}
+        await (await guest("Bob")).happens("joinMatch", f'matchId: "{match_id}"')
+        joined = await ann.match(match_id, "xgid gnuPositionId gnuMatchId")
+        assert joined["xgid"] == "XGID=aa--BBBB----dE---d-e----AA:2:-1:1:52:3:1:0:9:10"
+        assert f"{joined['gnuPositionId']}:{joined['gnuMatchId']}" == "4PPgAVDYNvABUA:QokqARAAGAAE"
+
+
+def test_import_takes_many_files_and_says_what_became_of_each(tmp_path: Path) -> None:
+    """Whole or not at all; a file that is known already is said to be."""
+    url = f"sqlite:///{tmp_path}/videau.db"
+    matches = Path(__file__).parents[1] / "corpus" / "matches"
+    files = sorted(str(file) for file in matches.glob("*.mat"))[:5] + sorted(map(str, matches.glob("*.sgf")))[:2]
+    first = run_videau("import", "--database", url, *files, files[0])
+    assert (first.returncode, first.stdout.splitlines()[-1]) == (0, "8 files: 1 known already, 7 new")
+    assert "importing" in first.stderr
+    bad = tmp_path / "bad.mat"
+    bad.write_text(re.sub(r"\d\d:", "66:", Path(files[0]).read_text(), count=1))  # no game opens with a double
+    again = run_videau("import", "--database", url, files[0], str(bad))
+    assert again.returncode == 1
+    assert again.stdout.splitlines()[-1] == "2 files: 1 known already, 1 refused"
+    assert f"{bad}: refused: line " in again.stdout
+    match_id = first.stdout.split(": ", 1)[1].split(",")[0]
+    verified = run_videau("verify", "--database", url, match_id)
+    assert "whole and legal" in verified.stdout
+    assert "dice: 0 of " in verified.stdout
+    assert run_videau("replay", "--database", url, match_id).stdout.count("+13-14-15-16-17-18") > 10
+
+
+async def test_replay_plays_at_a_speed(server: Server, match_id: str) -> None:
+    at_once = server.videau("replay", match_id)
+    played = server.videau("replay", match_id, "--speed", "100")
+    assert (played.returncode, played.stdout) == (0, at_once.stdout)
+
+
+async def test_replay_steps_by_keys_in_a_terminal(server: Server, match_id: str) -> None:
+    """A key shows the next event; q stops. A key pressed before the program waits for one is lost, so press again."""
+    main_end, other_end = pty.openpty()
+    command = [sys.executable, "-c", "from service.cli import main; main()", "replay", "--step", match_id]
+    with subprocess.Popen(command, stdin=other_end, stdout=subprocess.PIPE, env=server.env, cwd=ROOT) as process:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        while told.count(b"\n") < 3:
+            os.write(main_end, b" ")
+            if select.select([process.stdout], [], [], 0.2)[0]:
+                told += os.read(process.stdout.fileno(), 10_000)
+        while process.poll() is None:
+            os.write(main_end, b"q")
+            select.select([process.stdout], [], [], 0.2)
+        told += process.stdout.read()
+    assert process.returncode == 0
+    numbers = [line.split()[0] for line in told.splitlines() if line[:4].strip().isdigit()]
+    assert numbers == [b"%d" % n for n in range(1, len(numbers) + 1)]
+    assert 3 <= len(numbers) < 10
+    os.close(main_end)
+    os.close(other_end)
+
+
+async def test_what_excludes_each_other_is_one_line(server: Server, match_id: str) -> None:
+    result = server.videau("replay", match_id, "--speed", "2", "--at", "3")
+    assert one_line(result.returncode, result.stderr, "exclude each other")
+
+
+def test_a_position_that_is_none_is_one_line() -> None:
+    result = run_videau("show", "XGID=nonsense")
+    assert one_line(result.returncode, result.stderr, "is no position: an XGID is 26 letters")
 
 
 FAILURES = {
