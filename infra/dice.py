@@ -8,7 +8,7 @@ from domain.board import Dice
 from domain.fairness import LINKS, dice_from
 from domain.match import Match
 
-_STRIDE = 32
+_STRIDE = 16
 """Links between those that are kept: the others are hashed again when they are wanted."""
 
 _KEPT_CHAINS = 4_000
@@ -41,7 +41,7 @@ class Chains:
         return link.hex()
 
     def _made(self, match_id: str, chain: int) -> bytes:
-        """Links 0, 32, 64 … 4096 of a chain, end to end."""
+        """Links 0, 16, 32 … 4096 of a chain, end to end."""
         link = hmac.digest(self._secret, f"{match_id}/{chain}".encode(), "sha256")
         kept = [link]
         for number in range(LINKS - 1, -1, -1):

@@ -76,10 +76,10 @@ def link(previous: str, seq: int, at: str, event: str) -> str:
 
 def record(previous: str, after: int, at: datetime, events: Sequence[Event]) -> list[Recorded]:
     """`events` as the records that follow number `after`, whose hash is `previous`."""
-    records = []
+    records, time = [], encode_time(at)
     for seq, event in enumerate(events, after + 1):
         text = encode_event(event)
-        previous = link(previous, seq, encode_time(at), text)
+        previous = link(previous, seq, time, text)
         records.append(Recorded(seq, at, event, text, previous))
     return records
 

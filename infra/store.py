@@ -316,11 +316,15 @@ class SqlStore:
 
     async def append(self, append: Append) -> None:
         """Append, durably. Raises KeyTaken, Conflict or Unavailable, and then nothing of it is written."""
+        await self.submit(append)
+
+    def submit(self, append: Append) -> asyncio.Future[None]:
+        """Queue an append; what it comes to is what `append` returns or raises."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((append, future))
         if self._writing is None:
             self._writing = asyncio.create_task(self._drain())
-        await future
+        return future
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()

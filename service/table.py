@@ -7,9 +7,9 @@ decided again. A refusal is never taken from a stale match either.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ from infra.ids import id_from, new_id
 from infra.log import GENESIS, Broken, Recorded, encode_time, record, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
-from infra.store import Append, Conflict, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status
+from infra.store import Append, Conflict, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
 
 KEPT_MATCHES = 10_000
 """Folded matches kept in memory."""
@@ -112,7 +112,7 @@ class Table:
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._names: OrderedDict[str, str] = OrderedDict()
-        self._recording: set[asyncio.Task[None]] = set()
+        self._ringing: set[asyncio.Task[None]] = set()
 
     # players
 
@@ -267,8 +267,7 @@ class Table:
                 try:
                     append, steps = self._decided(head, request, plan)
                     done = Done(_head_of(append), steps)
-                    # whoever asked may be gone before it is stored; the watchers are told all the same
-                    await asyncio.shield(self._in_background(self._record(append, done.head)))
+                    await self._recorded(append, done.head)
                 except RuleError as error:
                     if not newest:
                         head = None
@@ -286,22 +285,26 @@ class Table:
                     return done
         raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
 
-    async def _record(self, append: Append, head: Head) -> None:
-        """Store what happened, and ring for it."""
-        await self._store.append(append)
+    async def _recorded(self, append: Append, head: Head) -> None:
+        """Store what happened, and ring for it: also when whoever asked has gone before it was stored."""
+        stored = self._store.submit(append)
+        try:
+            await asyncio.shield(stored)
+        except asyncio.CancelledError:
+            ringing = asyncio.create_task(self._ring_when(stored, head))
+            self._ringing.add(ringing)
+            ringing.add_done_callback(self._ringing.discard)
+            raise
+        await self._ring(head)
+
+    async def _ring_when(self, stored: asyncio.Future[None], head: Head) -> None:
+        with suppress(Conflict, KeyTaken, Unavailable):
+            await stored
+            await self._ring(head)
+
+    async def _ring(self, head: Head) -> None:
         self._keep(head)
         await self._bus.publish(head.match.id, head.version)
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._recording.add(task)
-        task.add_done_callback(self._recorded)
-        return task
-
-    def _recorded(self, task: asyncio.Task[None]) -> None:
-        self._recording.discard(task)
-        if not task.cancelled():
-            task.exception()  # has been raised to whoever asked, if still there
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
