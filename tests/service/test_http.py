@@ -126,6 +126,8 @@ async def sse(http: httpx2.AsyncClient, match_id: str, **headers: str) -> AsyncI
     """The events of a stream, as an EventSource would take them."""
     given = {"accept": "text/event-stream", **headers}
     async with http.stream("GET", f"/matches/{match_id}/events", headers=given) as response:
+        if response.status_code == 204:  # cut right after the last event: there is nothing more
+            return
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
         event: dict[str, str] = {}
