@@ -1,1 +1,1 @@
-"""What is outside the process: the event store, the doorbell, the settings, chance."""
+"""What is outside the process: the event store and its logs, the doorbell, files, settings, and what is secret."""

@@ -1,1 +1,1 @@
-"""What clients see: the GraphQL API, the table at which commands meet matches, and the command line."""
+"""What clients see: GraphQL, HTTP beside it, the command line, and the table at which commands meet matches."""
