@@ -1,51 +1,58 @@
 """The doorbell: "match x is at seq n". It carries no event; the store is the only truth."""
 
-import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
 from typing import Protocol
 
-PERIODIC_WAKE = 15.0
-"""Seconds after which a subscriber is woken without a ring, which covers a lost one."""
+Ring = Callable[[str, int], None]
+"""Told of a match, and of the seq it has come to; 0 when that is not known: look at the store."""
 
 
 class Bus(Protocol):
-    """Rings between whoever appends to a match and whoever watches it."""
+    """Rings between whoever appends to a match and whoever watches it, in this process or another."""
 
-    async def publish(self, match_id: str, seq: int) -> None:
-        """Ring for a match that has come to `seq`."""
+    @property
+    def connected(self) -> bool:
+        """Whether the rings of other processes come through now."""
 
-    def subscribe(self, match_id: str) -> AbstractContextManager[AsyncIterator[None]]:
-        """Wakes, of which the first comes at once and another after every ring."""
+    def start(self, ring: Ring) -> None:
+        """Begin, in the running event loop: `ring` is called for the matches subscribed to, from that loop."""
+
+    async def close(self) -> None:
+        """Stop."""
+
+    def publish(self, match_id: str, seq: int) -> None:
+        """Ring for a match that has come to `seq`. Never waits and never fails: a ring may be lost."""
+
+    def subscribe(self, match_id: str) -> None:
+        """Be rung for this match from now on. Rings 0 once the subscription holds, also after each reconnection."""
+
+    def unsubscribe(self, match_id: str) -> None:
+        """Be rung for it no more."""
 
 
 class LocalBus:
-    """The doorbell inside one process. Rings while a subscriber is busy are one ring: nothing queues up."""
+    """The doorbell inside one process."""
 
-    def __init__(self, periodic_wake: float = PERIODIC_WAKE) -> None:
-        self._bells: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-        self._periodic_wake = periodic_wake
+    connected = False
+    """It knows of no other process."""
 
-    async def publish(self, match_id: str, seq: int) -> None:
-        for bell in self._bells.get(match_id, ()):
-            bell.set()
+    def __init__(self) -> None:
+        self._ring: Ring = lambda match_id, seq: None
+        self._matches: set[str] = set()
 
-    @contextmanager
-    def subscribe(self, match_id: str) -> Iterator[AsyncIterator[None]]:
-        bell = asyncio.Event()
-        self._bells[match_id].add(bell)
-        try:
-            yield self._wakes(bell)
-        finally:
-            self._bells[match_id].discard(bell)
-            if not self._bells[match_id]:
-                del self._bells[match_id]
+    def start(self, ring: Ring) -> None:
+        self._ring = ring
 
-    async def _wakes(self, bell: asyncio.Event) -> AsyncIterator[None]:
-        while True:
-            bell.clear()
-            yield
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._periodic_wake):
-                    await bell.wait()
+    async def close(self) -> None:
+        pass
+
+    def publish(self, match_id: str, seq: int) -> None:
+        if match_id in self._matches:
+            self._ring(match_id, seq)
+
+    def subscribe(self, match_id: str) -> None:
+        self._matches.add(match_id)
+        self._ring(match_id, 0)
+
+    def unsubscribe(self, match_id: str) -> None:
+        self._matches.discard(match_id)
