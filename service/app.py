@@ -37,7 +37,7 @@ def create_app(settings: Settings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        store = SqlStore(settings.database_file, create=True)
+        store = SqlStore(settings.url, create=True)
         app.state.table = Table(store, LocalBus(), chains, signer)
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)

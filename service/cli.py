@@ -56,13 +56,13 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     settings = _settings(database_url=database_url, host=host, port=port)
     try:
         app = create_app(settings)
-        SqlStore(settings.database_file, create=True)
+        SqlStore(settings.url, create=True)
     except (SettingsError, Unavailable) as error:
         _fail(str(error))
     bound = listener(settings.host, settings.port)
     address = f"http://{settings.host}:{bound.getsockname()[1]}"
     click.echo(
-        f"Videau serves {address}, and keeps its matches in {settings.database_file}.\n"
+        f"Videau serves {address}, and keeps its matches in {settings.database}.\n"
         f"  GraphQL   {address}/graphql  (POST; live matches by websocket, graphql-transport-ws)\n"
         "  Schema    videau schema\n"
         "  Tour      README.md, five minutes with curl\n"
@@ -137,7 +137,7 @@ def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
     counts = Counter[str]()
 
     async def run() -> None:
-        store = SqlStore(settings.database_file, create=True)
+        store = SqlStore(settings.url, create=True)
         try:
             chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
             table = Table(store, LocalBus(), chains, signer)
@@ -260,7 +260,7 @@ def _stored(
     """What `read` finds of a match in the database; a failure if that is nothing."""
 
     async def run() -> list[T]:
-        store = SqlStore(settings.database_file, create=False)
+        store = SqlStore(settings.url)
         try:
             return await read(store, settings, match_id)
         finally:
@@ -272,7 +272,7 @@ def _stored(
     except (Unavailable, SettingsError) as error:
         _fail(str(error))
     if not found:
-        _fail(f"there is no match {match_id!r} in {settings.database_file}")
+        _fail(f"there is no match {match_id!r} in {settings.database}")
     return found
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from domain.board import Color
 from domain.breach import Breach, RuleError
 from domain.commands import Command, Commit, Create, Join, Roll
-from domain.events import Created, Event, Settings, Visibility
+from domain.events import Created, Event, Joined, Settings, Visibility
 from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll
 from domain.matchfile import ReadMatch
@@ -190,16 +190,15 @@ class Table:
         successor = rematch_id(match_id)
         if existing := await self._newest(successor):
             return Done(existing, [])
-        row = await self._store.match(match_id)
-        if row is None or row.rematch_by in (None, color):
+        proposed_by = (await self._store.wishes(match_id)).rematch_by
+        if proposed_by in (None, color):
             try:
                 await self._store.propose_rematch(match_id, color, head.version, request.key)
             except KeyTaken:
                 replayed = await self._replayed(request)
                 assert replayed is not None
                 return replayed
-            row = await self._store.match(match_id)
-            if row is None or row.rematch_by == color:
+            if (await self._store.wishes(match_id)).rematch_by == color:
                 return Done(head, [])
         return await self._accept_rematch(head, color, successor, request)
 
@@ -250,7 +249,7 @@ class Table:
             known = await self._newest(match_id)
             assert known is not None
             return True, known
-        head = _head_of(append)
+        head = _head_of(append, (False, False))
         self._keep(head)
         return False, head
 
@@ -265,8 +264,7 @@ class Table:
                 if head is None and not newest:
                     head, newest = await self._newest(match_id), True
                 try:
-                    append, steps = self._decided(head, request, plan)
-                    done = Done(_head_of(append), steps)
+                    append, done = self._decided(head, request, plan)
                     await self._recorded(append, done.head)
                 except RuleError as error:
                     if not newest:
@@ -308,7 +306,7 @@ class Table:
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
-    ) -> tuple[Append, list[Step]]:
+    ) -> tuple[Append, Done]:
         """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
         commands, auto_roll = plan(head, self._thrown)
         if head is not None and request.expected_version not in (None, head.version):
@@ -336,8 +334,10 @@ class Table:
         if head is not None:
             at = max(at, head.at)
         recorded = record(head.hash if head else GENESIS, head.version if head else 0, at, events)
-        append = Append(match=after, recorded=recorded, auto_roll=auto_roll, key=request.key)
-        return append, [Step(*pair) for pair in zip(recorded, states, strict=True)]
+        wishes = auto_roll if head is None or auto_roll != head.auto_roll else None
+        append = Append(match=after, recorded=recorded, auto_roll=wishes, key=request.key)
+        steps = [Step(*pair) for pair in zip(recorded, states, strict=True)]
+        return append, Done(_head_of(append, auto_roll), steps)
 
     def _thrown(self, match: Match, by: Color | None, entropy: str) -> Roll:
         """The next roll: what a sandbox's script says, else what the next link of the match's chain gives."""
@@ -383,8 +383,8 @@ class Table:
 
     async def rematch_of(self, match_id: str) -> tuple[Color | None, Head | None]:
         """Who has proposed a rematch of this match, and the rematch if it has begun."""
-        row = await self._store.match(match_id)
-        proposed_by = Color(row.rematch_by) if row and row.rematch_by else None
+        wishes = await self._store.wishes(match_id)
+        proposed_by = Color(wishes.rematch_by) if wishes.rematch_by else None
         return proposed_by, await self._newest(rematch_id(match_id)) if proposed_by else None
 
     async def newest(
@@ -476,10 +476,13 @@ class Table:
         if not records:
             return known
         match = fold((recorded.event for recorded in records), known.match if known else None)
-        row = row or await self._store.match(match_id)
-        assert row is not None
+        if known is not None and not any(isinstance(recorded.event, Joined) for recorded in records):
+            auto_roll = known.auto_roll
+        else:
+            wishes = await self._store.wishes(match_id)
+            auto_roll = wishes.white_auto_roll, wishes.black_auto_roll
         last = records[-1]
-        head = Head(match, last.seq, last.hash, last.at, (row.white_auto_roll, row.black_auto_roll))
+        head = Head(match, last.seq, last.hash, last.at, auto_roll)
         self._keep(head)
         return head
 
@@ -503,9 +506,9 @@ def rematch_id(match_id: str) -> str:
     return id_from(f"rematch of {match_id}")
 
 
-def _head_of(append: Append) -> Head:
+def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:
     last = append.recorded[-1]
-    return Head(append.match, last.seq, last.hash, last.at, append.auto_roll)
+    return Head(append.match, last.seq, last.hash, last.at, auto_roll)
 
 
 def _not_found(match_id: str) -> RuleError:

@@ -268,7 +268,7 @@ def export_row() -> tuple[str, ...]:
 
     async def peak(length: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            store = SqlStore(Path(folder) / "videau.db", create=True)
+            store = SqlStore(make_url(f"sqlite:///{folder}/videau.db"), create=True)
             match = fold(events)
             recorded = record(GENESIS, 0, datetime.now(UTC), (events * 20)[:length])
             await store.append(Append(match=match, recorded=recorded, auto_roll=(True, True)))
