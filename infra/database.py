@@ -105,6 +105,8 @@ class Database:
         self._readers = ThreadPoolExecutor(READERS, "database-reader")
         self._writer = ThreadPoolExecutor(1, "database-writer")
         self._of_thread = threading.local()
+        self.answering = True
+        """Whether it did when it was last asked."""
         self._open: set[Connection] = set()
 
     @property
@@ -176,11 +178,14 @@ class Database:
                 connection = self._connection(engine)
                 job.holds(connection.connection.driver_connection)
                 with connection.begin():
-                    return work(connection, tries)
+                    done = work(connection, tries)
+                self.answering = True
+                return done
             except DBAPIError as error:
                 if not self.is_sqlite or connection is None:
                     self._close(connection)
                 pause = random.uniform(0.02, 0.08) * min(tries + 1, 5)
+                self.answering = False
                 if self.is_sqlite or not _passes(error) or job.left < pause:
                     raise self._explained(error) from error
             finally:

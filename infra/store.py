@@ -1,14 +1,15 @@
 """The event store: one table of events whose key (match id, seq) is the lock, and what follows from it for lists.
 
 Appends go through one writer, which commits what has queued up as a group (infra/append.py). Every append is whole or
-absent, a conflict fails that append alone, and an append that has returned is on the disk: SQLite in WAL with synchronous
-FULL, PostgreSQL with synchronous_commit on.
+absent, a conflict fails that append alone, and one that has returned is on the disk (SQLite in WAL with synchronous FULL,
+PostgreSQL with synchronous_commit on).
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,7 +20,8 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from sqlmodel import SQLModel
 
 from domain.board import Color
-from infra.append import Append, Conflict, Key, KeyTaken, commit
+from domain.rules import fold
+from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.database import PATIENCE, Damaged, Database, Unavailable
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time
 from infra.migrations import migrate, schema_problem
@@ -65,6 +67,15 @@ class Fed(NamedTuple):
     hash: str
 
 
+class Rebuilt(NamedTuple):
+    """What making the rows of matches anew has come to."""
+
+    matches: int
+    changed: int
+    removed: int
+    damaged: list[str]
+
+
 class _Queued(NamedTuple):
     append: Append
     future: "asyncio.Future[None]"
@@ -89,6 +100,18 @@ class SqlStore:
             raise Unavailable(problem)
         self._queue: list[_Queued] = []
         self._writing: asyncio.Task[None] | None = None
+        self.commits = self.appended = 0
+        """Commits so far, and the appends that shared them."""
+
+    @property
+    def answering(self) -> bool:
+        """Whether the database did when it was last asked."""
+        return self._database.answering
+
+    @property
+    def waiting(self) -> int:
+        """Appends that wait for their turn to be committed."""
+        return len(self._queue)
 
     async def close(self) -> None:
         """Finish what is queued and let the database go."""
@@ -200,6 +223,44 @@ class SqlStore:
         query = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(first)
         return await self._read(lambda connection: _made(MatchRow, connection.execute(query)))
 
+    async def count(self) -> int:
+        """How many matches have a log."""
+        query = select(func.count()).select_from(_events).where(_events.c.seq == 1)
+        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
+
+    async def rebuild(self, each: Callable[[], None] = lambda: None) -> Rebuilt:
+        """Make every match's row anew from its log, and remove those that have none; `each` is told of each match.
+
+        Matches may go on meanwhile: a row that is newer than the log that was read is right already.
+        """
+        changed = matches = 0
+        damaged: list[str] = []
+        last = ""
+        while ids := await self._ids(last):
+            for match_id in ids:
+                each()
+                matches += 1
+                try:
+                    records = await self.read(match_id)
+                    match = fold(recorded.event for recorded in records)
+                except (Damaged, AssertionError) as error:
+                    damaged.append(str(error) or f"the log of match {match_id} cannot be played")
+                    continue
+                at = encode_time(records[-1].at)
+                row = match_row(match, encode_time(records[0].at), records[-1].seq, at).model_dump()
+                changed += await self._database.write(partial(_put, row))
+            last = ids[-1]
+        logged = select(_events.c.match_id).where(_events.c.seq == 1)
+        orphans = delete(_matches).where(_matches.c.id.not_in(logged))
+        removed = await self._database.write(lambda connection, tries: connection.execute(orphans).rowcount)
+        return Rebuilt(matches, changed, removed, damaged)
+
+    async def _ids(self, after: str) -> list[str]:
+        """The next hundred matches that have a log, by id."""
+        query = select(_events.c.match_id).where(_events.c.match_id > after, _events.c.seq == 1)
+        query = query.order_by(_events.c.match_id).limit(100)
+        return await self._read(lambda connection: list(connection.execute(query).scalars()))
+
     # what is not in the log
 
     async def wishes(self, match_id: str) -> WishRow:
@@ -292,6 +353,8 @@ class SqlStore:
             except Unavailable as error:
                 outcomes = [error] * len(batch)
             expiring.cancel()
+            self.commits += 1
+            self.appended += outcomes.count(None)
             for (_, future, _), outcome in zip(batch, outcomes, strict=True):
                 if future.done():
                     continue
@@ -355,3 +418,16 @@ def _can_be(id_: str) -> bool:
 
 def _made(kind: type[T], rows: Iterable[Any]) -> list[T]:
     return [kind(**row._mapping) for row in rows]
+
+
+def _put(row: dict[str, Any], connection: Connection, tries: int) -> bool:
+    """Make this the match's row, unless that is newer; whether it was another."""
+    query = select(_matches).where(_matches.c.id == row["id"]).with_for_update()
+    found = connection.execute(query).mappings().first()
+    if found is None:
+        connection.execute(insert(_matches), row)
+    elif found["version"] <= row["version"] and dict(found) != row:
+        connection.execute(update(_matches).where(_matches.c.id == row["id"]).values(row))
+    else:
+        return False
+    return True

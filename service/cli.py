@@ -29,7 +29,7 @@ from infra.log import Broken, Recorded, event_schema, signed_head, verify
 from infra.matchfiles import read_file
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
-from infra.store import SqlStore, Unavailable
+from infra.store import Rebuilt, SqlStore, Unavailable
 from service.table import Table
 
 T = TypeVar("T")
@@ -200,6 +200,48 @@ def verify_command(database_url: str | None, file_or_match: str, key: str | None
     click.echo(f"{file_or_match}: {len(verified.records)} events of match {match.id} are whole and legal; {ended}")
     click.echo(f"  dice: {verified.proven} of {match.rolls} rolls are proven by the chain that was committed to")
     click.echo(f"  head: {f'signed by {verified.signed_by}' if verified.signed_by else 'not signed'}")
+
+
+@main.command()
+@_database
+def rebuild(database_url: str | None) -> None:
+    """Make the rows of matches, which lists are read from, anew from the logs; also while the service runs."""
+    settings = _settings(database_url=database_url)
+
+    async def run() -> Rebuilt:
+        store = SqlStore(settings.url)
+        try:
+            with click.progressbar(length=await store.count(), label="rebuilding", file=sys.stderr) as bar:
+                return await store.rebuild(lambda: bar.update(1))
+        finally:
+            await store.close()
+
+    try:
+        rebuilt = asyncio.run(run())
+    except Unavailable as error:
+        _fail(str(error))
+    for problem in rebuilt.damaged:
+        click.echo(f"videau: {problem}", err=True)
+    click.echo(
+        f"{rebuilt.matches} matches: {rebuilt.changed} rows were wrong or missing, {rebuilt.removed} had no log, "
+        f"{len(rebuilt.damaged)} logs are damaged"
+    )
+    if rebuilt.damaged:
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("name")
+def token(name: str) -> None:
+    """Print a token for the operator NAME, who may read the feed of all matches (GET /events)."""
+    from service.auth import OPERATE, Tokens  # here, so that the other commands start faster
+
+    settings = _settings()
+    try:
+        tokens = Tokens(settings.kept("secret"), settings.token_days)
+    except SettingsError as error:
+        _fail(str(error))
+    click.echo(tokens.issue(name, OPERATE)[0])
 
 
 @main.command()

@@ -28,7 +28,7 @@ from infra.ids import id_from, new_id
 from infra.log import GENESIS, Broken, Recorded, encode_time, record, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
-from infra.store import Append, Conflict, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
+from infra.store import Append, Conflict, Fed, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
 
 KEPT_MATCHES = 10_000
 """Folded matches kept in memory."""
@@ -380,6 +380,14 @@ class Table:
     async def row(self, match_id: str) -> MatchRow | None:
         """What lists know of a match."""
         return await self._store.match(match_id)
+
+    async def feed(self, after: int, limit: int) -> list[Fed]:
+        """Events of all matches; see SqlStore.feed."""
+        return await self._store.feed(after, limit)
+
+    async def position(self) -> int:
+        """The position of the newest event of all."""
+        return await self._store.position()
 
     async def rematch_of(self, match_id: str) -> tuple[Color | None, Head | None]:
         """Who has proposed a rematch of this match, and the rematch if it has begun."""
