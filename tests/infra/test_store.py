@@ -15,6 +15,8 @@ from domain.commands import Create, Join
 from domain.events import Event, Settings, Visibility
 from domain.match import Match
 from domain.rules import decide, evolve, fold
+from infra.append import commit
+from infra.database import Database
 from infra.log import GENESIS, encode_event, record
 from infra.store import Append, Conflict, Damaged, Key, KeyTaken, PlayerRow, SqlStore, Status, Unavailable
 
@@ -195,6 +197,63 @@ async def test_all_events_have_one_order_without_gaps(store: SqlStore) -> None:
     assert await store.news(None) == (90, {})
 
 
+async def test_no_event_slips_in_behind_one_that_was_read(store: SqlStore, database: URL) -> None:
+    """Two transactions that commit out of order: the first to take its place holds it, so that the other waits."""
+    late = Database(database)
+    connection = late._engine.connect()
+    transaction = connection.begin()
+    assert commit(connection, [created("late")], tries=0) == [None]
+    other = asyncio.create_task(store.append(created("other")))
+    if not late.is_sqlite:
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        while not await store._read(lambda c: c.exec_driver_sql(waiting).scalar()):
+            assert not other.done()
+    assert await store.feed(0, 10) == []
+    transaction.commit()
+    await other
+    fed = await store.feed(0, 10)
+    assert [(each.position, each.match_id) for each in fed] == [(1, "late"), (2, "late"), (3, "other"), (4, "other")]
+    connection.close()
+    await late.close()
+
+
+async def test_a_transaction_that_began_earlier_comes_later_if_it_commits_later(database: URL) -> None:
+    """Whoever has read up to a position misses nothing by going on from there."""
+    store, late = SqlStore(database, create=True), Database(database)
+    if late.is_sqlite:  # there, who has begun to write holds the lock: the case above
+        await store.close()
+        return
+    connection = late._engine.connect()
+    transaction = connection.begin()
+    connection.exec_driver_sql(
+        "INSERT INTO players (id, name, created_at) VALUES ('x', 'x', 'x')"
+    )  # it has a number now
+    await store.append(created("other"))
+    seen = await store.feed(0, 10)
+    commit(connection, [created("late")], tries=0)
+    assert await store.feed(seen[-1].position, 10) == []
+    transaction.commit()
+    assert [each.match_id for each in await store.feed(seen[-1].position, 10)] == ["late", "late"]
+    connection.close()
+    await late.close()
+    await store.close()
+
+
+async def test_rows_of_matches_are_made_anew_from_their_logs(store: SqlStore, database: URL) -> None:
+    for n in range(5):
+        first = created(f"m{n}")
+        await store.append(first)
+        if n % 2:
+            await store.append(joined(first, "bob"))
+    before = [row.model_dump() for row in await store.newest(first=9, viewer="ann")]
+    assert await store.rebuild() == (5, 0, 0, [])
+    run(database, "UPDATE matches SET white_score = 7, status = 'finished' WHERE id = 'm1'")
+    run(database, "DELETE FROM matches WHERE id = 'm2'")
+    run(database, "UPDATE matches SET id = 'nobody' WHERE id = 'm3'")
+    assert await store.rebuild() == (5, 3, 1, [])
+    assert [row.model_dump() for row in await store.newest(first=9, viewer="ann")] == before
+
+
 async def test_one_that_cannot_be_written_does_not_stop_those_beside_it(store: SqlStore, database: URL) -> None:
     """Events without their match's row: a damaged database fails the match it concerns, and no other."""
     await store.append(created("m1"))
@@ -214,8 +273,6 @@ async def test_keys_are_forgotten_when_they_are_old(store: SqlStore) -> None:
 
 async def test_an_append_that_was_committed_without_an_answer_is_done_when_tried_again(store: SqlStore) -> None:
     """The connection was lost after the commit: the second try finds its own events, and no conflict."""
-    from infra.append import commit
-
     first = created("m1", Key("ann", "k", "input"))
     await store.append(first)
     assert await store._database.write(lambda connection, tries: commit(connection, [first], tries=1)) == [None]
