@@ -46,7 +46,7 @@ READY = 2
 """Seconds in which the database must answer, for a process to be ready."""
 
 _ZIPPED = [Middleware(GZipMiddleware, minimum_size=1_000)]
-_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def routes() -> list[Route]:
@@ -228,17 +228,16 @@ async def healthz(request: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     """The process can serve matches: its database answers. Without Redis it does too, with slower news."""
-    ready = {"status": "ok", "database": "ok"}
     bus: Bus = request.app.state.bus
-    if isinstance(bus, RedisBus):
-        ready["redis"] = "ok" if bus.connected else "down"
+    redis = {"redis": "ok" if bus.connected else "down"} if isinstance(bus, RedisBus) else {}
     try:
         async with asyncio.timeout(READY):
             await _new_context(request).table.position()
     except (TimeoutError, Unavailable) as error:
         logger.error("not ready: %s", error or f"the database has not answered for {READY} seconds")
-        return JSONResponse({**ready, "status": "unavailable", "database": "down"}, 503, {"retry-after": "5"})
-    return JSONResponse(ready)
+        detail = "the database does not answer"
+        raise Problem(503, ErrorCode.UNAVAILABLE, detail, database="down", **redis) from error
+    return JSONResponse({"status": "ok", "database": "ok", **redis})
 
 
 def _new_context(request: Request) -> Context:
