@@ -13,6 +13,7 @@ from typing import NoReturn, TypeVar
 
 import click
 import msgspec
+from sqlalchemy import make_url
 
 from domain import events
 from domain.board import Color
@@ -23,6 +24,7 @@ from domain.matchfile import FileError
 from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import evolve, fold
+from infra import migrations
 from infra.bus import LocalBus
 from infra.dice import Chains
 from infra.log import Broken, Recorded, event_schema, signed_head, verify
@@ -70,6 +72,21 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     )
     sys.stdout.flush()
     create_server(app).run(sockets=[bound])
+
+
+@main.command()
+@_database
+def migrate(database_url: str | None) -> None:
+    """Bring the database's tables to this version: all of it, or nothing. Only forwards: keep a backup."""
+    settings = _settings(database_url=database_url)
+    url = make_url(settings.database_url.replace("postgresql://", "postgresql+psycopg://", 1))
+    try:
+        done = migrations.migrate(url)
+    except migrations.SchemaError as error:
+        _fail(f"cannot migrate {url}: {error}")
+    for line in done:
+        click.echo(line)
+    click.echo(f"{url} is at revision {migrations.HEAD}{'' if done else ': nothing to do'}")
 
 
 @main.command()
