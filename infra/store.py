@@ -1,8 +1,8 @@
 """The event store: one table of events whose key (match id, seq) is the lock, and what follows from it for lists.
 
 Appends go through one writer, which commits what has queued up as a group (infra/append.py). Every append is whole or
-absent, a conflict fails that append alone, and one that has returned is on the disk (SQLite in WAL with synchronous FULL,
-PostgreSQL with synchronous_commit on).
+absent, a conflict fails that append alone, and one that has returned is on the disk (SQLite in WAL with synchronous
+FULL, PostgreSQL with synchronous_commit on).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from domain.rules import fold
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.database import PATIENCE, Damaged, Database, Unavailable
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time
-from infra.migrations import migrate, schema_problem
+from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
 from infra.tables import CommandRow, EventRow, FeedRow, MatchRow, PlayerRow, WishRow
 
 __all__ = [
@@ -94,10 +94,14 @@ class SqlStore:
         file = self._database.file
         if file is not None and not create and not file.exists():
             raise Unavailable(f"there is no database at {file}")
-        if file is not None and create and (not file.exists() or not file.stat().st_size):
-            migrate(url)
-        if problem := self._database.read_now(schema_problem):
-            raise Unavailable(problem)
+        problem = self._database.read_now(schema_problem)
+        if problem == EMPTY and create and file is not None:
+            try:
+                migrate(url)
+            except SchemaError as error:
+                raise Unavailable(str(error)) from error
+        elif problem:
+            raise Unavailable(f"{self._database.name}: {problem}")
         self._queue: list[_Queued] = []
         self._writing: asyncio.Task[None] | None = None
         self.commits = self.appended = 0

@@ -13,7 +13,6 @@ from typing import NoReturn, TypeVar
 
 import click
 import msgspec
-from sqlalchemy import make_url
 
 from domain import events
 from domain.board import Color
@@ -79,14 +78,13 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
 def migrate(database_url: str | None) -> None:
     """Bring the database's tables to this version: all of it, or nothing. Only forwards: keep a backup."""
     settings = _settings(database_url=database_url)
-    url = make_url(settings.database_url.replace("postgresql://", "postgresql+psycopg://", 1))
     try:
-        done = migrations.migrate(url)
+        done = migrations.migrate(settings.url)
     except migrations.SchemaError as error:
-        _fail(f"cannot migrate {url}: {error}")
+        _fail(f"cannot migrate {settings.database}: {error}")
     for line in done:
         click.echo(line)
-    click.echo(f"{url} is at revision {migrations.HEAD}{'' if done else ': nothing to do'}")
+    click.echo(f"{settings.database} is at revision {migrations.HEAD}{'' if done else ': nothing to do'}")
 
 
 @main.command()
