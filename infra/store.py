@@ -35,6 +35,10 @@ class Unavailable(Exception):
     """The database cannot be used now, or at all; the message says why. Nothing was written."""
 
 
+class Damaged(Unavailable):
+    """What is stored cannot be read, and will not be later either."""
+
+
 class Conflict(Exception):
     """The match has moved on from the version that this append follows. Nothing was written."""
 
@@ -213,9 +217,14 @@ class SqlStore:
         try:
             return [Recorded(seq, decode_time(at), decode_event(text), text, hash_) for seq, at, text, hash_ in rows]
         except (msgspec.MsgspecError, ValueError) as error:
-            raise Unavailable(
-                f"the log of match {match_id} is damaged; `videau verify {match_id}` says where"
-            ) from error
+            raise Damaged(f"the log of match {match_id} is damaged; `videau verify {match_id}` says where") from error
+
+    async def news(self, after: int | None) -> tuple[int, dict[str, int]]:
+        """The newest position, and the newest seq of each match that has events after position `after` (None: none)."""
+        query = select(_matches.c.id, _matches.c.version)
+        rows = await self._read(lambda connection: connection.execute(query).all())
+        position = sum(version for _, version in rows)
+        return position, {} if after in (None, position) else {match_id: version for match_id, version in rows}
 
     async def lines(self, match_id: str, after: int = 0, until: int | None = None) -> AsyncIterator[str]:
         """The log of a match as lines of NDJSON, just as it is stored, whatever that is; read page by page."""
