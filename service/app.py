@@ -14,7 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from infra.bus import LocalBus
+from infra.bus import Bus, LocalBus
 from infra.dice import Chains
 from infra.settings import Settings
 from infra.signing import Signer
@@ -38,10 +38,14 @@ def create_app(settings: Settings) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = SqlStore(settings.database_file, create=True)
-        app.state.table = Table(store, LocalBus(), chains, signer)
+        bus: Bus = LocalBus()
+        table = app.state.table = Table(store, bus, chains, signer)
+        bus.start(table.windows.ring)
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
         yield
+        table.windows.close()
+        await bus.close()
         await store.close()
 
     tokens = Tokens(settings.kept("secret"), settings.token_days)
