@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-import httptools
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infra.bus import Bus, LocalBus
 from infra.dice import Chains
@@ -25,6 +23,7 @@ from service.endpoint import Endpoint
 from service.problems import FORESEEN, answer_problem
 from service.routes import routes
 from service.table import Table
+from service.wire import BoundedHttp, BoundedWebSocket
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
 <h1>Videau</h1><p>Backgammon as a service. Play, watch and replay whole matches through the GraphQL API at
@@ -69,22 +68,6 @@ def create_app(settings: Settings) -> Starlette:
     return app
 
 
-class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's HTTP, which takes headers of any size, with an end to them."""
-
-    _left = limits.HEADER_BYTES
-
-    def on_message_begin(self) -> None:
-        self._left = limits.HEADER_BYTES
-        super().on_message_begin()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._left -= len(name) + len(value)
-        if self._left < 0:
-            raise httptools.HttpParserError("the headers are too large")
-        super().on_header(name, value)
-
-
 def create_server(app: ASGIApp) -> uvicorn.Server:
     """The HTTP server as we run it, to be given its sockets."""
     return uvicorn.Server(
@@ -92,7 +75,7 @@ def create_server(app: ASGIApp) -> uvicorn.Server:
             app,
             log_level="warning",
             http=BoundedHttp,
-            ws="websockets-sansio",
+            ws=BoundedWebSocket,
             ws_max_size=limits.MESSAGE_BYTES,
             ws_per_message_deflate=False,
             timeout_keep_alive=75,
