@@ -73,7 +73,7 @@ async def _live(context: Context, match_id: str, after: int) -> AsyncIterator[Se
     """The events after a number, each with it as id; until the match is over or the stream has lived long enough."""
     ends = asyncio.get_running_loop().time() + STREAM_LIFETIME.total_seconds()
     yield ServerSentEvent(retry=RETRY, comment="videau")
-    steps = context.table.watch(match_id, after, context.viewer)
+    steps = context.watch(match_id, after)
     try:
         async with asyncio.timeout_at(ends):
             async for step in steps:
