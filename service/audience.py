@@ -126,12 +126,12 @@ class Watcher:
 
     def _write(self, payload: bytes) -> None:
         self.cursor += 1
-        self.wire.write(_next_frame(self.prefix, payload))
+        self.wire.transport.write(_next_frame(self.prefix, payload))
 
     def _complete(self) -> None:
         self.audience.leave(self)
         self.socket.forget_id(self.id)
-        self.wire.write(text_frame(msgspec.json.encode({"id": self.id, "type": "complete"})))
+        self.wire.transport.write(text_frame(msgspec.json.encode({"id": self.id, "type": "complete"})))
 
 
 class Audience:
@@ -212,14 +212,15 @@ class Audience:
         payload = self._payloads[-1] if self._payloads else b""
         prefix = frame = b""
         for number, watcher in enumerate(list(self._watchers), 1):
+            wire = watcher.wire
             if watcher not in self._watchers:
                 pass  # it left in the meantime
-            elif watcher.cursor == newest - 1 and watcher.task is None and watcher.wire.ready and not over:
+            elif watcher.cursor == newest - 1 and watcher.task is None and wire.ready and not over:
                 if prefix != watcher.prefix:
                     prefix = watcher.prefix
                     frame = _next_frame(prefix, payload)
                 watcher.cursor = newest
-                watcher.wire.write(frame)
+                wire.transport.write(frame)
             else:
                 watcher.flush()
             if number % CHUNK == 0:

@@ -11,7 +11,6 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
-from websockets.protocol import State
 
 from service import limits
 from service.errors import ErrorCode
@@ -83,9 +82,10 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
 
 
 class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
-    """uvicorn's websocket, to which ready-made frames can be written, and which ends when its peer does not read.
+    """uvicorn's websocket, which ends when its peer does not read.
 
-    The frames are whole messages, so that they do not get mixed up with what the application sends.
+    When it is `ready`, frames of `text_frame` may be written to its transport: they are whole messages, and do not get
+    mixed up with what the application sends.
     """
 
     on_drain: Callable[[], None] | None = None
@@ -113,12 +113,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
 
     @property
     def ready(self) -> bool:
-        """Whether frames may be written now: the connection is open, and what was written before has gone."""
-        return self.writable.is_set() and self.conn.state is State.OPEN and not self.transport.is_closing()
-
-    def write(self, frame: bytes) -> None:
-        """Send a frame of `text_frame`, when `ready`."""
-        self.transport.write(frame)
+        """Whether frames may be written now: the peer reads, and the connection is not being closed."""
+        return not (self._stalled or self.close_sent or self.transport.is_closing())
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -133,7 +129,7 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
 
     def give_up(self) -> None:
         """Close with a reason, and in the end without waiting for the peer to take it."""
-        if self.conn.state is not State.OPEN or self.transport.is_closing():
+        if self._closing():
             self.transport.abort()
             return
         reason = f"{ErrorCode.TOO_SLOW}: nothing was read for {STALL_SECONDS:.0f} seconds; "
