@@ -1,6 +1,7 @@
 """Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256)."""
 
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -10,6 +11,7 @@ import jwt
 
 from service.errors import ApiError, ErrorCode
 from service.table import Table
+from service.windows import Step
 
 ISSUER = "videau"
 
@@ -82,6 +84,10 @@ class Context:
         if not self.operates:
             code = ErrorCode.UNAUTHENTICATED if self.viewer is None else ErrorCode.FORBIDDEN
             raise ApiError(code, "only an operator may do that: `videau token` makes an operator's token")
+
+    def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
+        """What the caller sees of a match after a number; see Table.watch."""
+        return self.table.watch(match_id, after, self.viewer)
 
     async def identify(self, authorization: str | None) -> None:
         """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises ApiError TOKEN_…."""

@@ -8,7 +8,7 @@ decided again. A refusal is never taken from a stale match either.
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
@@ -25,10 +25,11 @@ from domain.rules import decide, evolve, fold, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import Chains
 from infra.ids import id_from, new_id
-from infra.log import GENESIS, Broken, Recorded, encode_time, record, signed_head, verify
+from infra.log import GENESIS, Broken, encode_time, record, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
 from infra.store import Append, Conflict, Fed, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
+from service.windows import Step, Windows
 
 KEPT_MATCHES = 10_000
 """Folded matches kept in memory."""
@@ -38,13 +39,6 @@ ATTEMPTS = 20
 
 KEPT_NAMES = 100_000
 """Names of players kept in memory."""
-
-
-class Step(Struct, frozen=True):
-    """One recorded event and the match after it."""
-
-    recorded: Recorded
-    match: Match
 
 
 class Head(Struct, frozen=True):
@@ -106,13 +100,15 @@ class Table:
 
     def __init__(self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer) -> None:
         self.signer = signer
+        self.windows = Windows(store, bus)
+        """Where matches are watched; a bus that is started rings here."""
         self._store = store
         self._bus = bus
         self._chains = chains
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._names: OrderedDict[str, str] = OrderedDict()
-        self._ringing: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
 
     # players
 
@@ -265,7 +261,7 @@ class Table:
                     head, newest = await self._newest(match_id), True
                 try:
                     append, done = self._decided(head, request, plan)
-                    await self._recorded(append, done.head)
+                    await self._recorded(append, done)
                 except RuleError as error:
                     if not newest:
                         head = None
@@ -283,26 +279,29 @@ class Table:
                     return done
         raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
 
-    async def _recorded(self, append: Append, head: Head) -> None:
-        """Store what happened, and ring for it: also when whoever asked has gone before it was stored."""
+    async def _recorded(self, append: Append, done: Done) -> None:
+        """Store what happened, and tell of it: also when whoever asked has gone before it was stored."""
         stored = self._store.submit(append)
         try:
             await asyncio.shield(stored)
         except asyncio.CancelledError:
-            ringing = asyncio.create_task(self._ring_when(stored, head))
-            self._ringing.add(ringing)
-            ringing.add_done_callback(self._ringing.discard)
+            telling = asyncio.create_task(self._tell_when(stored, done))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
             raise
-        await self._ring(head)
+        self._tell(done)
 
-    async def _ring_when(self, stored: asyncio.Future[None], head: Head) -> None:
+    async def _tell_when(self, stored: asyncio.Future[None], done: Done) -> None:
         with suppress(Conflict, KeyTaken, Unavailable):
             await stored
-            await self._ring(head)
+            self._tell(done)
 
-    async def _ring(self, head: Head) -> None:
+    def _tell(self, done: Done) -> None:
+        """Keep what is stored now, show it to who watches here, and ring for who watches elsewhere."""
+        head = done.head
         self._keep(head)
-        await self._bus.publish(head.match.id, head.version)
+        self.windows.extend(head.match.id, done.steps)
+        self._bus.publish(head.match.id, head.version)
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
@@ -446,23 +445,22 @@ class Table:
 
         Raises RuleError MATCH_NOT_FOUND, and STALE_VERSION for an `after` that the match has not come to.
         """
-        head = await self.head(match_id, viewer)
+        head = await self.watchable(match_id, after, viewer)
+        steps = self.windows.past if head.match.winner else self.windows.steps
+        async with aclosing(steps(match_id, after)) as found:
+            async for step in found:
+                yield step
+
+    async def watchable(self, match_id: str, after: int, viewer: str | None) -> Head:
+        """A match that `viewer` may watch from number `after` on, as this process knows it. Raises as `watch` does."""
+        head = self._heads.get(match_id)
+        if head is None or not visible(head.match, viewer) or not 0 <= after <= head.version:
+            head = await self.head(match_id, viewer)
         if not 0 <= after <= head.version:
             raise RuleError(
                 Breach.STALE_VERSION, f"after is {after}; the match is at version {head.version}, and 0 is its start"
             )
-        if after == head.version:
-            match: Match | None = head.match
-        else:
-            match = await self._match_at(match_id, after)
-        with self._bus.subscribe(match_id) as wakes:
-            async for _ in wakes:
-                for recorded in await self._store.read(match_id, after):
-                    match = evolve(match, recorded.event)
-                    after = recorded.seq
-                    yield Step(recorded, match)
-                if match is not None and match.winner:
-                    return
+        return head
 
     async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
         match: Match | None = None
@@ -470,10 +468,6 @@ class Table:
             match = evolve(match, recorded.event)
             if recorded.seq > after:
                 yield Step(recorded, match)
-
-    async def _match_at(self, match_id: str, version: int) -> Match | None:
-        records = await self._store.read(match_id, 0, version)
-        return fold(recorded.event for recorded in records) if records else None
 
     async def _newest(self, match_id: str, row: MatchRow | None = None) -> Head | None:
         """The match as the store has it now, or as it had it when it gave `row`; None if there is none."""
