@@ -13,10 +13,15 @@ from tests.client import Client, play_out
 from tests.server import Server
 
 
+@pytest.fixture(scope="module")
+def token(server: Server) -> str:
+    """An operator's."""
+    return server.videau("token", "Olga").stdout.strip()
+
+
 @pytest.fixture
-async def operator(server: Server) -> AsyncIterator[httpx2.AsyncClient]:
-    printed = server.videau("token", "Olga")
-    headers = {"authorization": f"Bearer {printed.stdout.strip()}"}
+async def operator(server: Server, token: str) -> AsyncIterator[httpx2.AsyncClient]:
+    headers = {"authorization": f"Bearer {token}"}
     base = server.url.removesuffix("/graphql")
     async with httpx2.AsyncClient(base_url=base, timeout=30, headers=headers) as client:
         yield client
@@ -87,8 +92,7 @@ async def test_only_operators_read_the_feed(server: Server, guest) -> None:
     assert "videau token" in player.json()["detail"]
 
 
-async def test_an_operator_plays_nothing(server: Server) -> None:
-    token = server.videau("token", "Olga").stdout.strip()
+async def test_an_operator_plays_nothing(server: Server, token: str) -> None:
     operator = Client(server.url, token)
     assert (await operator.ask("{ me { id } }"))["me"] is None
     answer = await operator.post("mutation { createMatch(settings: {}) { __typename } }")
