@@ -94,8 +94,8 @@ class Database:
     """Readers and one writer, threads with a connection each; none waits for the database longer than it was given."""
 
     def __init__(self, url: URL) -> None:
-        self.name = url.render_as_string(hide_password=True) if url.host else str(url.database or url)
         self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.name = url.database or "" if self.is_sqlite else url.set(drivername="postgresql").render_as_string()
         arguments = {"timeout": 3, "check_same_thread": False} if self.is_sqlite else _POSTGRES
         self._engine = create_engine(url, connect_args=arguments, poolclass=NullPool)
         if self.is_sqlite:
