@@ -6,6 +6,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Any, Protocol
 
 from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainSocketConnection, parse_url
@@ -77,7 +78,7 @@ _TIMEOUT = 2.0  # seconds that a server has to take a connection, and to answer
 _BEAT = 1.0  # seconds without news after which it is asked whether it is there
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds, at most, between two tries to connect; doubled from try to try
 _KEPT = 10_000  # rings kept for a server that is not there; the oldest are dropped
-_BATCH = 1_000  # channels that go out together, at most
+_BATCH = 500  # channels that go out together, at most
 _CHANNEL = "videau:match:"
 
 _Address = tuple[str, int] | None  # host and port of a server of a cluster; None: the server that the URL names
@@ -296,6 +297,7 @@ class _Server:
                     continue
                 commands = [("PING",)]
             await connection.send_packed_command(connection.pack_commands(commands))
+            await asyncio.sleep(0)  # others come in between, however much there is to say
 
     def _subscriptions(self) -> list[_Command]:
         channels: dict[str, list[str]] = {"SUBSCRIBE": [], "UNSUBSCRIBE": []}
@@ -321,7 +323,9 @@ class _Server:
         return [(f"{self._sharded}PUBLISH", _CHANNEL + match_id, seq) for match_id, seq in self._sent.items()]
 
     async def _receive(self, connection: Any) -> None:
-        while True:
+        for number in count(1):
+            if number % 64 == 0:
+                await asyncio.sleep(0)  # thousands of answers that are there at once let others in between
             async with asyncio.timeout(_TIMEOUT):
                 # raises what is refused, such as a channel whose slot has moved to another server
                 answer = await connection.read_response(push_request=True, disconnect_on_error=False)
