@@ -13,6 +13,8 @@ import pytest
 from tests.client import Client, register
 from tests.postgres import PostgresServer
 from tests.postgres import found as found_postgres
+from tests.redis import RedisServer
+from tests.redis import found as found_redis
 from tests.server import Server
 
 # How long an example takes says nothing here: other tests run beside it.
@@ -41,7 +43,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def pytest_report_header() -> list[str]:
     """Which servers the tests will use, and where they are from."""
-    return ["servers: " + found_postgres()]
+    return ["servers: " + found_postgres(), "         " + found_redis()]
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +53,15 @@ def postgres() -> Iterator[PostgresServer]:
     server.start()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis, which is shared, and runs all the time."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
