@@ -22,6 +22,15 @@ __typename
 ... on Refusal {{ code message legalPlays {{ notation moves }} current {{ version }} }}
 """
 
+# What the arguments of commands are, where they are given as variables.
+TYPES = {
+    "matchId": "ID!",
+    "expectedVersion": "Int",
+    "idempotencyKey": "String",
+    "play": "PlayInput!",
+    "stake": "Stake!",
+}
+
 EVENT = """
 __typename seq at hash kind
 ... on Rolled { rolledBy: by dice opening } ... on Moved { by play notation } ... on Joined { color playerId }
@@ -61,6 +70,15 @@ class Client:
     async def happens(self, verb: str, arguments: str) -> dict[str, Any]:
         """What a mutation answers that must take effect."""
         answer = await self.command(verb, arguments)
+        assert answer["__typename"] == "Happened", answer
+        return answer
+
+    async def act(self, verb: str, **variables: Any) -> dict[str, Any]:
+        """What a mutation answers that must take effect; one document for each verb, as programs send them."""
+        declared = ", ".join(f"${name}: {TYPES[name]}" for name in variables)
+        given = ", ".join(f"{name}: ${name}" for name in variables)
+        query = f"mutation({declared}) {{ {verb}({given}) {{ {ANSWER} }} }}"
+        answer: dict[str, Any] = (await self.ask(query, **variables))[verb]
         assert answer["__typename"] == "Happened", answer
         return answer
 
@@ -126,21 +144,20 @@ async def register(url: str, name: str) -> Client:
     return Client(url, guest["token"], guest["player"]["id"])
 
 
-def choose(chance: random.Random, match: dict[str, Any]) -> tuple[str, str]:
-    """A random legal command for whoever must act at `match`: the verb, and its arguments beyond the match."""
+def choose(chance: random.Random, match: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A random legal command for whoever must act at `match`: the verb, and its variables beyond the match."""
     actions = match["allowedActions"]
     if "ACCEPT" in actions:
-        return ("accept", "") if chance.random() < 0.7 else ("refuse", "")
+        return ("accept", {}) if chance.random() < 0.7 else ("refuse", {})
     if "MOVE" in actions:
         play = chance.choice(match["legalPlays"])
-        if chance.random() < 0.5:
-            return "move", f'play: {{notation: "{play["notation"]}"}}'
-        return "move", f"play: {{moves: {json.dumps(play['moves'])}}}"
+        spelling = "notation" if chance.random() < 0.5 else "moves"
+        return "move", {"play": {spelling: play[spelling]}}
     if "DOUBLE" in actions and chance.random() < 0.15:
-        return "double", ""
+        return "double", {}
     if chance.random() < 0.01:
-        return "resign", f"stake: {chance.choice(['SINGLE', 'GAMMON', 'BACKGAMMON'])}"
-    return "roll", ""
+        return "resign", {"stake": chance.choice(["SINGLE", "GAMMON", "BACKGAMMON"])}
+    return "roll", {}
 
 
 async def play_out(
@@ -156,8 +173,10 @@ async def play_out(
         actor = seats[match["toAct"]]
         if match["viewerColor"] != match["toAct"]:
             match = await actor.match(match_id, fields)
-        verb, arguments = choose(chance, match)
-        given = f'matchId: "{match_id}", expectedVersion: {match["version"]}, idempotencyKey: "{uuid.uuid4()}"'
-        answer = await actor.happens(verb, f"{given} {arguments}")
+        verb, variables = choose(chance, match)
+        key = str(uuid.uuid4())
+        answer = await actor.act(
+            verb, matchId=match_id, expectedVersion=match["version"], idempotencyKey=key, **variables
+        )
         match = answer["match"]
     return match

@@ -1,12 +1,67 @@
-"""What the tests of every package share: a server in its own process, and guests who talk to it."""
+"""What the tests of every package share: servers in their own processes, and guests who talk to them."""
 
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.client import Client, register
+from tests.postgres import PostgresServer
+from tests.postgres import found as found_postgres
+from tests.redis import RedisServer
+from tests.redis import found as found_redis
 from tests.server import Server
+
+# How long an example takes says nothing here: other tests run beside it.
+hypothesis.settings.register_profile("videau", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("videau")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where Python may not write bytecode beside the sources, the many processes of the tests share a folder for it.
+
+    Else each would compile all libraries anew, which takes longer than most tests.
+    """
+    if sys.dont_write_bytecode and not sys.pycache_prefix:
+        bytecode = tempfile.mkdtemp(prefix="videau-bytecode-")
+        config.add_cleanup(lambda: shutil.rmtree(bytecode, ignore_errors=True))
+        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """None, for as many as there are cores, but for the tests of one file: those are done before workers are there."""
+    alone = len(config.args) == 1 and (config.invocation_params.dir / config.args[0].split("::")[0]).is_file()
+    return 0 if alone else None
+
+
+def pytest_report_header() -> list[str]:
+    """Which servers the tests will use, and where they are from."""
+    return ["servers: " + found_postgres(), "         " + found_redis()]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL where tests make databases of their own; it is shared, and runs all the time."""
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis, which is shared, and runs all the time."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")

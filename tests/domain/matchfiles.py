@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from msgspec.structs import replace
 
 from domain.board import BAR, Color
 from domain.events import Accepted, Created, Doubled, Event, Moved, Refused, Rolled
+from domain.mat import read_mat
 from domain.match import Match, ToAnswer
+from domain.matchfile import ReadMatch
 from domain.rules import evolve
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,6 +34,12 @@ def text_of(file: str) -> str:
     """What stands in a file of the corpus, line ends and all."""
     folder = "matches_awkward" if file in AWKWARD else "matches"
     return (_CORPUS / folder / file).read_bytes().decode()
+
+
+@cache
+def read_from_corpus(file: str) -> ReadMatch:
+    """What a .mat file of the corpus says; read once for all tests that begin with it."""
+    return read_mat(text_of(file), "m1", "ann", "bob")
 
 
 def told_alike(events: tuple[Event, ...]) -> tuple[Event, ...]:

@@ -1,6 +1,5 @@
 """Match files in text: every file of the corpus, written and read again, and what must be refused."""
 
-import random
 import time
 from contextlib import suppress
 from typing import Any
@@ -18,8 +17,8 @@ from domain.match import Crawford, End, ToPlay
 from domain.matchfile import FileError, NotExpressible, ReadMatch
 from domain.plays import legal_plays
 from domain.rules import fold
-from tests.domain.matchfiles import AWKWARD, MATCHES, as_files_tell, games_of, letters, text_of
-from tests.domain.test_random_play import PLAYED, whole_match
+from tests.domain.matchfiles import AWKWARD, MATCHES, as_files_tell, games_of, letters, read_from_corpus, text_of
+from tests.domain.test_random_play import PLAYED, log_of
 
 ENDS = {"bearoff": End.BEAR_OFF, "drop": End.DROP, "resign": End.RESIGNATION}
 
@@ -41,7 +40,7 @@ def refused(text: str) -> FileError:
 
 @pytest.mark.parametrize("told", MATCHES.values(), ids=MATCHES.keys())
 def test_every_match_comes_to_what_the_engines_say(told: dict[str, Any]) -> None:
-    got = read(text_of(told["file"]))
+    got = read_from_corpus(told["file"])
     expect = told["expect"]
     assert got.names == ("White", "Black")
     assert fold(got.events) == got.match
@@ -65,7 +64,7 @@ def test_every_match_comes_to_what_the_engines_say(told: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("file", MATCHES)
 def test_a_match_that_was_written_reads_the_same(file: str) -> None:
-    got = read(text_of(file))
+    got = read_from_corpus(file)
     again = read(write_mat(got.events, got.names))
     assert again.events == got.events
     assert (again.names, again.match) == (got.names, got.match)
@@ -92,7 +91,7 @@ def test_an_awkward_match_is_refused_or_remarked_on(told: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("file", MATCHES)
 def test_another_reader_sees_the_same_boards(file: str) -> None:
-    got = read(text_of(file))
+    got = read_from_corpus(file)
     theirs = mat_parser.parse_mat_file(write_mat(got.events, got.names))
     boards = []
     for played in theirs["games"]:
@@ -313,17 +312,17 @@ def test_an_illegal_play_is_refused_with_its_rule() -> None:
 def test_hops_that_could_all_be_otherwise_do_not_take_for_ever() -> None:
     # white's only ways to 24/18 are by a blot or not, again and again; what follows is never legal
     hops = "  2) 24: 24/18                   31: 24/20", "  3) 66: 18/6"
-    begin = time.perf_counter()
+    begin = time.process_time()
     refused(game(OPENED_43, *hops * 2000))
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_a_match_to_seven_is_read_in_less_than_fifty_milliseconds() -> None:
     text = text_of("real_031_galaxy7pt.mat")
     read(text)
-    begin = time.perf_counter()
+    begin = time.process_time()
     read(text)
-    assert time.perf_counter() - begin < 0.05
+    assert time.process_time() - begin < 0.05
 
 
 MUTATED = [text_of(file) for file in list(MATCHES)[:: max(1, len(MATCHES) // 12)]]
@@ -408,7 +407,7 @@ def test_a_double_that_waits_and_a_roll_that_waits_are_written() -> None:
 )
 def test_matches_of_every_kind_are_told_as_far_as_the_format_can(name: str) -> None:
     for seed in range(20):
-        events = whole_match(PLAYED[name], random.Random(f"{name} told {seed}")).events
+        events = log_of(name, f"told {seed}")
         got = read(write_mat(events, ("Ann", "Bob")))
         assert as_files_tell(got.events) == as_files_tell(events)
         assert got.match.settings == replace(fold(events).settings, sandbox=None, crawford=got.match.settings.crawford)

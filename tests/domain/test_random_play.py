@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -100,14 +101,24 @@ def whole_match(settings: dict[str, Any], chance: random.Random) -> Told:
     return told
 
 
+@cache
+def log_of(name: str, seed: str) -> tuple[Event, ...]:
+    """The log of a whole match by these settings; the tests of every format of files tell the same ones."""
+    return tuple(whole_match(PLAYED[name], random.Random(f"{name} {seed}")).events)
+
+
+@cache
+def told_of(name: str, seed: int) -> Told:
+    return whole_match(PLAYED[name], random.Random(f"{name} {seed}"))
+
+
 @pytest.fixture(
     scope="module",
     params=[(name, seed) for name in PLAYED for seed in range(3)],
     ids=lambda param: f"{param[0]}, {param[1]}",
 )
 def told(request: pytest.FixtureRequest) -> Told:
-    name, seed = request.param
-    return whole_match(PLAYED[name], random.Random(f"{name} {seed}"))
+    return told_of(*request.param)
 
 
 def test_fifteen_checkers_a_side_share_no_point(told: Told) -> None:
@@ -313,9 +324,9 @@ def test_every_command_in_every_phase_has_an_outcome_and_its_mirror(told: Told) 
 def test_all_kinds_of_ends_and_events_have_been_seen() -> None:
     """Otherwise the tests above would prove little."""
     seen: Counter[str] = Counter()
-    for name, settings in PLAYED.items():
+    for name in PLAYED:
         for seed in range(3):
-            match = whole_match(settings, random.Random(f"{name} {seed}"))
+            match = told_of(name, seed)
             seen.update(type(event).__name__ for event in match.events)
             seen.update(result.end for result in match.versions[-1].results)
             seen.update(result.stake for result in match.versions[-1].results)

@@ -9,6 +9,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -251,14 +253,18 @@ def test_a_damaged_database_is_one_line(tmp_path: Path, command: tuple[str, ...]
     assert one_line(result.returncode, result.stderr, "is damaged, or not a database")
 
 
-@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("replay", "m")])
-def test_a_locked_database_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
-    database = sqlite3.connect(tmp_path / "videau.db")
-    database.execute("PRAGMA locking_mode = EXCLUSIVE")
-    database.execute("CREATE TABLE t (x)")
-    result = run_videau(*command, "--database", f"sqlite:///{tmp_path}/videau.db")
-    assert one_line(result.returncode, result.stderr, "is locked by another program")
-    database.close()
+def test_a_locked_database_is_one_line(tmp_path: Path) -> None:
+    """Both kinds of command at once, since each waits a while for the lock."""
+    with closing(sqlite3.connect(tmp_path / "videau.db")) as database:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("CREATE TABLE t (x)")
+        option = ("--database", f"sqlite:///{tmp_path}/videau.db")
+        with ThreadPoolExecutor() as threads:
+            results = list(
+                threads.map(lambda command: run_videau(*command, *option), [("serve", "--port", "0"), ("replay", "m")])
+            )
+    for result in results:
+        assert one_line(result.returncode, result.stderr, "is locked by another program")
 
 
 def test_a_taken_port_is_one_line(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from infra.log import verify
 from infra.settings import Settings
 from service.app import create_app
-from tests.client import Client, play_out
+from tests.client import Client, play_out, register
 from tests.server import Server, run_videau
 
 ROOT = Path(__file__).parents[2]
@@ -34,14 +34,28 @@ async def http(server: Server) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def played(server: Server) -> tuple[str, str | None]:
+    """A finished match, which nothing changes any more, and the token of one of its players."""
+
+    async def play() -> tuple[str, str | None]:
+        white, black = await register(server.url, "Ann"), await register(server.url, "Bob")
+        match_id = await white.create("{length: 1}")
+        await black.happens("joinMatch", f'matchId: "{match_id}"')
+        await play_out(random.Random(4), match_id, white, black)
+        await asyncio.gather(white.close(), black.close())
+        return match_id, white.token
+
+    return asyncio.run(play())
+
+
 @pytest.fixture
-async def finished(guest) -> tuple[str, Client]:
+async def finished(server: Server, played: tuple[str, str | None]) -> AsyncIterator[tuple[str, Client]]:
     """A finished match, and one of its players."""
-    white, black = await guest("Ann"), await guest("Bob")
-    match_id = await white.create("{length: 1}")
-    await black.happens("joinMatch", f'matchId: "{match_id}"')
-    await play_out(random.Random(4), match_id, white, black)
-    return match_id, white
+    match_id, token = played
+    client = Client(server.url, token)
+    yield match_id, client
+    await client.close()
 
 
 def bearer(client: Client) -> dict[str, str]:
