@@ -12,15 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.postgres import PostgresServer
-from tests.redis import RedisServer
-
 from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
 from infra.migrations import migrate
 from infra.settings import Settings
 from tests.bench.light import MOVE, ROLL, STATE, Connection
 from tests.client import register
+from tests.postgres import PostgresServer
+from tests.redis import RedisServer
 from tests.server import Server
 
 MATCHES = 64
