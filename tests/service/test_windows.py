@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from domain.match import Match
 from domain.rules import evolve
@@ -104,8 +105,8 @@ class House(NamedTuple):
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[House]:
-    store = CountingStore(folder / "videau.db", create=True)
-    other = SqlStore(folder / "videau.db", create=False)
+    database = make_url(f"sqlite:///{folder}/videau.db")
+    store, other = CountingStore(database, create=True), SqlStore(database)
     bus = LossyBus()
     house = House(store, other, bus, Windows(store, bus))
     bus.start(house.windows.ring)
