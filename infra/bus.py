@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -235,8 +235,7 @@ class _Server:
         self._sharded = "" if address is None else "S"
         self._changed: set[str] = set()  # of these there may be something to tell
         self._subscribed: dict[str, bool] = {}  # it was told so; False: its answer is still to come
-        self._sent: dict[str, int] = {}  # rings under way; the next go when all these are answered
-        self._unanswered = 0
+        self._sent: deque[tuple[str, int]] = deque()  # rings not yet answered; the next go when all are
         self._news = asyncio.Event()
 
     def publish(self, match_id: str, seq: int) -> None:
@@ -275,9 +274,8 @@ class _Server:
                 self.ready = False
                 self._subscribed.clear()
                 self._changed = set(self.matches)
-                for match_id, seq in self._sent.items():
-                    self.publish(match_id, seq)
-                self._sent.clear()
+                while self._sent:
+                    self.publish(*self._sent.popleft())
                 await _disconnect(connection)
         except* Exception as errors:
             self._bus.failed(errors.exceptions[0])
@@ -300,27 +298,25 @@ class _Server:
             await asyncio.sleep(0)  # others come in between, however much there is to say
 
     def _subscriptions(self) -> list[_Command]:
-        channels: dict[str, list[str]] = {"SUBSCRIBE": [], "UNSUBSCRIBE": []}
-        while self._changed and sum(map(len, channels.values())) < _BATCH:
+        begun: list[str] = []
+        ended: list[str] = []
+        while self._changed and len(begun) + len(ended) < _BATCH:
             match_id = self._changed.pop()
-            # nothing is told while an answer is to come: when it comes, the match is looked at again
-            if (subscribed := self._subscribed.get(match_id)) is None and match_id in self.matches:
-                channels["SUBSCRIBE"].append(_CHANNEL + match_id)
-            elif subscribed and match_id not in self.matches:
-                channels["UNSUBSCRIBE"].append(_CHANNEL + match_id)
-            else:
-                continue
-            self._subscribed[match_id] = False
+            subscribed = self._subscribed.get(match_id)
+            # while its answer is to come nothing is told; when it comes, the match is looked at again
+            if subscribed is not False and bool(subscribed) != (match_id in self.matches):
+                (ended if subscribed else begun).append(_CHANNEL + match_id)
+                self._subscribed[match_id] = False
+        told = (("SUBSCRIBE", begun), ("UNSUBSCRIBE", ended))
         if self._sharded:  # the channels of one command would have to be of one slot
-            return [(f"S{command}", channel) for command, of in channels.items() for channel in of]
-        return [(command, *of) for command, of in channels.items() if of]
+            return [(f"S{command}", channel) for command, channels in told for channel in channels]
+        return [(command, *channels) for command, channels in told if channels]
 
     def _publications(self) -> list[_Command]:
         if self._sent:
             return []
-        self._sent = dict(self.rings.popitem(last=False) for _ in range(min(_BATCH, len(self.rings))))
-        self._unanswered = len(self._sent)
-        return [(f"{self._sharded}PUBLISH", _CHANNEL + match_id, seq) for match_id, seq in self._sent.items()]
+        self._sent.extend(self.rings.popitem(last=False) for _ in range(min(_BATCH, len(self.rings))))
+        return [(f"{self._sharded}PUBLISH", _CHANNEL + match_id, seq) for match_id, seq in self._sent]
 
     async def _receive(self, connection: Any) -> None:
         for number in count(1):
@@ -334,9 +330,8 @@ class _Server:
                     self.ready = True
                     self._bus.succeeded()
                 case int():
-                    self._unanswered -= 1
-                    if not self._unanswered:
-                        self._sent.clear()
+                    self._sent.popleft()
+                    if not self._sent:
                         self._news.set()
                 case [b"message" | b"smessage", bytes(channel), bytes(seq)]:
                     if (match_id := _match_id(channel)) in self.matches:

@@ -68,9 +68,9 @@ class RedisServer:
         if self._socket:
             return f"unix://{self._socket}"
         place = f"{name}@127.0.0.1:{self.port}" if name else f"127.0.0.1:{self.port}"
-        return (
-            f"rediss://{place}?ssl_ca_certs={quote(str(self._folder / 'ca.pem'))}" if self._tls else f"redis://{place}"
-        )
+        if self._tls:
+            return f"rediss://{place}?ssl_ca_certs={quote(str(self._folder / 'ca.pem'))}"
+        return f"redis://{place}"
 
     @contextmanager
     def admin(self) -> Iterator[redis.Redis]:
@@ -83,12 +83,13 @@ class RedisServer:
         """Start, and return once it takes connections."""
         if self._outside:
             return
-        for _ in range(5):
-            if not self._processes and not self.port:
+        first = not self.port
+        for _ in range(5):  # others may be quicker to take a port
+            if first:
                 self.port, self.bus_port = _free_port(), _free_port()
             if self._launch():
                 return
-            self.port = 0  # somebody else was quicker to take it
+            self._reap()
         pytest.fail(f"{_program()} does not start: {self._log.read_text()}")
 
     @property
@@ -96,45 +97,44 @@ class RedisServer:
         return self._folder / "log"
 
     def _launch(self) -> bool:
-        program, native = _program(), self._tls and _speaks_tls(_program())
-        port = self.bus_port if self._tls and not native else self.port
-        lines = [
-            "bind 127.0.0.1",
-            f"dir {self._folder}",
-            'save ""',
-            *(["port 0", f"tls-port {port}"] if native else [f"port {port}"]),
-        ]
-        if native:
-            pem = self._folder / "server.pem"
-            lines += [f"tls-cert-file {pem}", f"tls-key-file {pem}", "tls-auth-clients no"]
-            lines += [f"tls-ca-cert-file {self._folder / 'ca.pem'}"]
+        program, configuration = _program(), self._folder / "conf"
+        front = self._tls and not _speaks_tls(program)
         if self._socket:
-            lines += [f"unixsocket {self._socket}"]
-        if self._user:
-            allowed = "+subscribe +unsubscribe +publish +ping"
-            lines += [f"user {self._user[0]} on >{self._user[1]} resetchannels &videau:match:* -@all {allowed}"]
-            lines += ["user default on >admin ~* &* +@all"]
-        if self._cluster:
-            lines += ["cluster-enabled yes", f"cluster-port {self.bus_port}", "cluster-node-timeout 1000"]
-        (self._folder / "conf").write_text("\n".join(lines))
+            self._socket.parent.mkdir(exist_ok=True)
+        configuration.write_text("\n".join(self._configuration(front)))
         with self._log.open("w") as log:
-            self._spawn([program, str(self._folder / "conf")], stdout=log, stderr=log)
-        if not wait_until(lambda: "Ready to accept" in self._log.read_text() or not self._alive):
-            self.kill()
-        if self._alive and self._tls and not native:
-            front = [sys.executable, "-c", _FRONT, str(self.port), str(port), str(self._folder / "server.pem")]
-            self._spawn(front, stdout=subprocess.PIPE)
-            front_out = self._processes[-2].stdout
-            assert front_out is not None
-            if not front_out.readline():
-                self.kill()
-        return self._alive
+            self._spawn([program, str(configuration)], stdout=log, stderr=log)
+        ready = wait_until(lambda: "Ready to accept" in self._log.read_text() or not self._alive) and self._alive
+        if ready and front:
+            where = [str(self.port), str(self.bus_port), str(self._folder / "server.pem")]
+            process = self._spawn([sys.executable, "-c", _FRONT, *where], stdout=subprocess.PIPE)
+            assert process.stdout is not None
+            return bool(process.stdout.readline())
+        return ready
 
-    def _spawn(self, command: list[str], **where: object) -> None:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **where)  # type: ignore[call-overload]
+    def _configuration(self, front: bool) -> Iterator[str]:
+        yield from ("bind 127.0.0.1", f"dir {self._folder}", 'save ""')
+        if self._tls and not front:
+            yield from ("port 0", f"tls-port {self.port}", "tls-auth-clients no")
+            yield from (f"tls-{kind}-file {self._folder / 'server.pem'}" for kind in ("cert", "key"))
+            yield f"tls-ca-cert-file {self._folder / 'ca.pem'}"
+        else:
+            yield f"port {self.bus_port if front else self.port}"
+        if self._socket:
+            yield f"unixsocket {self._socket}"
+        if self._user:
+            allowed = "resetchannels &videau:match:* -@all +subscribe +unsubscribe +publish +ping"
+            yield f"user {self._user[0]} on >{self._user[1]} {allowed}"
+            yield "user default on >admin ~* &* +@all"
+        if self._cluster:
+            yield from ("cluster-enabled yes", f"cluster-port {self.bus_port}", "cluster-node-timeout 1000")
+
+    def _spawn(self, command: list[str], **where: object) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **where)
         # reads the end of the pipe when the tests' own process dies, however it dies
         guard = subprocess.Popen(["sh", "-c", f"read _; kill -9 {process.pid}"], stdin=subprocess.PIPE)
         self._processes += [process, guard]
+        return process
 
     @property
     def _alive(self) -> bool:
@@ -148,8 +148,7 @@ class RedisServer:
             self._processes[0].wait(10)
         self._reap()
         if self._socket:
-            shutil.rmtree(self._socket.parent)
-            self._socket = None
+            shutil.rmtree(self._socket.parent, ignore_errors=True)
 
     def kill(self) -> None:
         """kill -9."""
@@ -199,7 +198,7 @@ def redis_cluster(folder: Path) -> Iterator[list[RedisServer]]:
 
 def cluster_whole(client: redis.Redis) -> bool:
     """Whether a server of the cluster sees it whole."""
-    info = client.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
+    info = client.execute_command("CLUSTER INFO")
     return (info["cluster_state"], info["cluster_slots_ok"], info["cluster_known_nodes"]) == ("ok", "16384", "3")
 
 
