@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from sqlalchemy.engine import URL, make_url
@@ -89,12 +88,13 @@ class Settings(Struct, frozen=True, kw_only=True):
                 f"VIDEAU_DATABASE_URL is {_shown(self.database_url)!r}; it is sqlite:/// and the path of a file, like "
                 "sqlite:///videau.db, or postgresql://user:password@host:port/name"
             )
-        redis = urlsplit(self.redis_url or "redis://localhost")
-        if redis.scheme not in ("redis", "rediss", "unix") or not (redis.hostname or redis.path):
-            raise SettingsError(
-                f"VIDEAU_REDIS_URL is {_shown(self.redis_url or '')!r}; it is redis://user:password@host:port, "
-                "rediss:// for TLS, or unix:// and a path"
-            )
+        if self.redis_url is not None:
+            from infra.bus import RedisBus  # here, since only those who have Redis need its library
+
+            try:
+                RedisBus(self.redis_url)
+            except ValueError as error:
+                raise SettingsError(f"VIDEAU_REDIS_URL is {_shown(self.redis_url)!r}: {error}") from error
 
     def kept(self, name: str) -> str:
         """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the SQLite file, and made once."""

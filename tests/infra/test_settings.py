@@ -38,8 +38,16 @@ def test_what_is_given_comes_before_the_environment() -> None:
         ("VIDEAU_DATABASE_URL", "mysql://host/db", "VIDEAU_DATABASE_URL is 'mysql://host/db'"),
         ("VIDEAU_DATABASE_URL", "postgresql://host", "VIDEAU_DATABASE_URL is 'postgresql://host'"),
         ("VIDEAU_DATABASE_URL", "mysql://me:pass@host/db", "VIDEAU_DATABASE_URL is 'mysql://me:***@host/db'"),
-        ("VIDEAU_REDIS_URL", "http://host", "VIDEAU_REDIS_URL is 'http://host'; it is redis://"),
-        ("VIDEAU_REDIS_URL", "rediss://", "VIDEAU_REDIS_URL is 'rediss://'"),
+        (
+            "VIDEAU_REDIS_URL",
+            "http://host",
+            "VIDEAU_REDIS_URL is 'http://host': no URL of a Redis: that is like redis://",
+        ),
+        (
+            "VIDEAU_REDIS_URL",
+            "redis://me:pass@host?what=this",
+            "VIDEAU_REDIS_URL is 'redis://me:***@host?what=this': no",
+        ),
         ("VIDEAU_KEY_DAYS", "0", "VIDEAU_KEY_DAYS is '0'"),
     ],
 )
