@@ -137,6 +137,11 @@ class Windows:
                     yield last
                     await asyncio.sleep(0)
 
+    def newest(self, match_id: str) -> Match | None:
+        """A match that is watched here, as far as its window has come."""
+        window = self._windows.get(match_id)
+        return window.last.match if window and window.last else None
+
     def extend(self, match_id: str, steps: list[Step]) -> None:
         """What this process has appended to a match."""
         if window := self._windows.get(match_id):

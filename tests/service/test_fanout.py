@@ -100,7 +100,7 @@ def watchers(running: Running) -> list[Watcher]:
     return [watcher for audience in running.audiences._audiences.values() for watcher in audience._watchers]
 
 
-async def until(happened: Callable[[], bool]) -> None:
+async def until(happened: Callable[[], object]) -> None:
     async with asyncio.timeout(SOON):
         while not happened():
             await asyncio.sleep(0.005)
@@ -165,6 +165,16 @@ async def subscribe(
 ) -> None:
     payload = {"query": query, "variables": variables, "operationName": name}
     await opened.send(json.dumps({"id": id_, "type": "subscribe", "payload": payload}))
+
+
+async def each_until_complete(opened: ClientConnection) -> AsyncIterator[str]:
+    """The texts that come before the operation is complete."""
+    async with asyncio.timeout(SOON):
+        async for text in opened:
+            assert isinstance(text, str)
+            if json.loads(text)["type"] == "complete":
+                return
+            yield text
 
 
 async def seqs(opened: ClientConnection, last: int | None = None) -> list[int]:
@@ -488,6 +498,31 @@ def test_a_peer_that_vanished_is_cut_off_and_leaves_nothing(
     run(loop, scenario())
 
 
+async def test_who_could_have_taken_a_seat_joins_the_others_when_the_seats_are_taken(running: Running) -> None:
+    """Until then each may be about to be a player, and is an audience of its own; the one who sits down stays one."""
+    async with AsyncExitStack() as stack:
+        game = await stack.enter_async_context(players(running.url))
+        guests = [await register(running.url, f"guest {n}") for n in range(5)]
+        await stack.enter_async_context(aclosing_all(*guests))
+        tokens = [None, None, game.white.token, game.black.token, *[guest.token for guest in guests]]
+        opened = [await stack.enter_async_context(subscriber(running.url, token)) for token in tokens]
+        fields = WATCH.replace("{ seq }", "{ seq match { viewerColor } }")
+        for each in opened:
+            await subscribe(each, fields, {"id": game.match_id, "after": 2})
+        await until(lambda: len(running.audiences) == 8)
+        await game.join
+        await until(lambda: len(running.audiences) == 3)
+        await game.play(6)
+        await game.give_up()
+        last = (await game.white.match(game.match_id))["version"]
+        for each, color in zip(opened, [None, None, "WHITE", "BLACK", *[None] * 5], strict=True):
+            seen = [json.loads(text) async for text in each_until_complete(each)]
+            events = [message["payload"]["data"]["matchEvents"] for message in seen]
+            assert [event["seq"] for event in events] == list(range(3, last + 1))
+            assert {event["match"]["viewerColor"] for event in events} == {color}
+    assert not running.audiences
+
+
 # what it costs
 
 
@@ -519,7 +554,7 @@ async def test_another_processs_event_is_read_once_and_an_own_one_never(
         opened = [await stack.enter_async_context(subscriber(running.url)) for _ in range(50)]
         for each in opened:
             await subscribe(each, WATCH, {"id": game.match_id, "after": version})
-        await until(lambda: len(watchers(running)) == len(opened))
+        await until(lambda: len(watchers(running)) == len(opened) and running.table.windows.newest(game.match_id))
         monkeypatch.setattr(SqlStore, "read", read)
         for n in range(6):
             here = n % 2 == 0
