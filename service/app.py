@@ -72,6 +72,7 @@ def create_app(settings: Settings) -> Starlette:
         lifespan=lifespan,
     )
     app.state.new_context = new_context
+    app.state.audiences = endpoint.audiences
     return app
 
 

@@ -8,7 +8,7 @@ sockets itself. Who is behind those payloads is served by an execution of its ow
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
@@ -116,7 +116,7 @@ class Watcher:
         audience = self.audience
         async with aclosing(await audience.execute(self.cursor)) as results:
             while not audience.has_next(self.cursor):
-                async with audience.turns:
+                async with audience.house.turns:
                     result = await anext(results, None)
                 await self.wire.writable.wait()
                 if result is None or not self.wire.ready:
@@ -137,9 +137,10 @@ class Watcher:
 class Audience:
     """The watchers of one execution, and its newest payloads, numbered as the events are."""
 
-    def __init__(self, execute: "Execute", after: int, turns: asyncio.Semaphore, closed: Callable[[], None]) -> None:
+    def __init__(self, house: "Audiences", subscription: "_Subscription", after: int) -> None:
+        self.house = house
+        self.subscription = subscription
         self.newest = after
-        self.turns = turns
         self.over = False
         """Whether there will be no payload after the newest."""
         self.accepted = False
@@ -148,8 +149,6 @@ class Audience:
         self._size = 0
         self._watchers: dict[Watcher, None] = {}
         self._decided = asyncio.Event()
-        self._execute = execute
-        self._closed = closed
         self._playing = asyncio.create_task(self._play())
 
     def join(self, watcher: Watcher) -> None:
@@ -158,7 +157,7 @@ class Audience:
     def leave(self, watcher: Watcher) -> None:
         self._watchers.pop(watcher, None)
         if not self._watchers and not self.over:
-            self._closed()
+            self.house.close(self)
             self._playing.cancel()
 
     async def begun(self) -> bool:
@@ -166,9 +165,9 @@ class Audience:
         await self._decided.wait()
         return self.accepted
 
-    async def execute(self, after: int, accept: Callable[[], None] = lambda: None) -> AsyncGenerator[Any]:
-        """The results after a number, by a plain execution."""
-        return await self._execute(after, accept)
+    async def execute(self, after: int, accepted: Callable[[], None] = lambda: None) -> AsyncGenerator[Any]:
+        """The results after a number, by a plain execution; calls back when it has begun without an error."""
+        return await self.house.execute(self.subscription, after, accepted)
 
     def payload(self, number: int) -> bytes | None:
         """The payload of a number, if it is still here."""
@@ -187,13 +186,24 @@ class Audience:
                         return
                     self._add(encoded(result))
                     await self._deliver()
+                    if merged := self.house.merged(self):
+                        self._move(merged)
+                        return
         except Exception as error:
             logger.error("unforeseen error of an audience", exc_info=error)
         finally:
             self.over = True
             self._decided.set()
-            self._closed()
+            self.house.close(self)
         await self._deliver()
+
+    def _move(self, to: "Audience") -> None:
+        """All watchers go on in another audience."""
+        watchers, self._watchers = self._watchers, {}
+        for watcher in watchers:
+            watcher.audience = to
+            to.join(watcher)
+            watcher.flush()
 
     def _accept(self) -> None:
         self.accepted = True
@@ -227,17 +237,29 @@ class Audience:
                 await asyncio.sleep(0)
 
 
-Execute = Callable[[int, Callable[[], None]], Awaitable[AsyncGenerator[Any]]]
-"""Begins a plain execution after a number; calls back when it has been accepted."""
+class _Subscription(NamedTuple):
+    """What an audience has in common: the context is that of all who see the same."""
+
+    query: str
+    operation_name: str | None
+    variables: dict[str, Any] | None
+    distinct: bytes
+    """The variables that make it another subscription than the next one: those beside `after`."""
+    match_id: str
+    context: Context
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.query, self.operation_name, self.distinct, self.match_id, self.context.viewer
 
 
 class Audiences:
     """The audiences of a process."""
 
     def __init__(self, schema: BaseSchema) -> None:
+        self.turns = asyncio.Semaphore(TURNS)
         self._schema = schema
         self._audiences: dict[tuple[object, ...], Audience] = {}
-        self._turns = asyncio.Semaphore(TURNS)
 
     def __len__(self) -> int:
         return len(self._audiences)
@@ -246,23 +268,22 @@ class Audiences:
         self, socket: Socket, wire: BoundedWebSocket, context: Context, operation: Operation[Context, None]
     ) -> Watcher | None:
         """The operation's place in its audience; None where it must be executed plainly, which says what is wrong."""
-        form = _form(operation.query, operation.operation_name)
-        sent = form.read(operation.variables or {}) if form else None
+        query, name, variables = operation.query, operation.operation_name, operation.variables
+        form = _form(query, name)
+        sent = form.read(variables or {}) if form else None
         if sent is None:
             return None
+        match_id, after, distinct = sent
         try:
-            head = await context.table.watchable(sent.match_id, sent.after, context.viewer)
+            head = await context.table.watchable(match_id, after, context.viewer)
         except (RuleError, Unavailable):
             return None
         if head.match.winner:
             return None
-        viewer = _visibility(head.match, context.viewer)
-        key = (operation.query, operation.operation_name, sent.variables, sent.match_id, viewer)
-        audience = self._audiences.get(key)
-        if audience is None:
-            begin = sent.after if head.version - sent.after <= STEPS else head.version
-            audience = self._audiences[key] = self._audience(key, operation, replace(context, viewer=viewer), begin)
-        watcher = Watcher(audience, socket, wire, operation.id, sent.after)
+        seen = replace(context, viewer=_visibility(head.match, context.viewer))
+        begin = after if head.version - after <= STEPS else head.version
+        audience = self._audience(_Subscription(query, name, variables, distinct, match_id, seen), begin)
+        watcher = Watcher(audience, socket, wire, operation.id, after)
         audience.join(watcher)
         try:
             if await audience.begun():
@@ -273,23 +294,35 @@ class Audiences:
         audience.leave(watcher)
         return None
 
-    def _audience(
-        self, key: tuple[object, ...], operation: Operation[Context, None], context: Context, begin: int
-    ) -> Audience:
-        query, variables, name = operation.query, operation.variables, operation.operation_name
+    async def execute(self, what: _Subscription, after: int, accepted: Callable[[], None]) -> AsyncGenerator[Any]:
+        """The results of a subscription after a number, by a plain execution."""
+        context = _Resumed(what.context.table, what.context.tokens, what.context.viewer, after=after, accepted=accepted)
+        return await self._schema.stream(
+            what.query,
+            variable_values=what.variables,
+            context_value=context,
+            operation_name=what.operation_name,
+        )
 
-        async def execute(after: int, accepted: Callable[[], None]) -> AsyncGenerator[Any]:
-            resumed = _Resumed(context.table, context.tokens, context.viewer, after=after, accepted=accepted)
-            return await self._schema.stream(
-                query, variable_values=variables, context_value=resumed, operation_name=name
-            )
+    def merged(self, audience: Audience) -> Audience | None:
+        """The audience of all who only watch, for one that could have taken a seat and can no more."""
+        what = audience.subscription
+        viewer = what.context.viewer
+        match = what.context.table.windows.newest(what.match_id) if viewer else None
+        if match is None or _visibility(match, viewer) == viewer:
+            return None
+        return self._audience(what._replace(context=replace(what.context, viewer=None)), audience.newest)
 
-        def closed() -> None:
-            if self._audiences.get(key) is audience:
-                del self._audiences[key]
+    def close(self, audience: Audience) -> None:
+        """Nobody joins it any more."""
+        if self._audiences.get(audience.subscription.key) is audience:
+            del self._audiences[audience.subscription.key]
 
-        audience = Audience(execute, begin, self._turns, closed)
-        return audience
+    def _audience(self, what: _Subscription, begin: int) -> Audience:
+        """The audience of a subscription; a new one begins after a number."""
+        if what.key not in self._audiences:
+            self._audiences[what.key] = Audience(self, what, begin)
+        return self._audiences[what.key]
 
 
 @dataclass
@@ -305,14 +338,6 @@ class _Resumed(Context):
         return self.table.windows.steps(match_id, self.after)
 
 
-class _Sent(NamedTuple):
-    """What a subscription asks for, and the variables that make it another than the next one."""
-
-    match_id: str
-    after: int
-    variables: bytes
-
-
 class _Form(Struct, frozen=True):
     """Where a document with one subscription to the events of a match says which."""
 
@@ -322,14 +347,14 @@ class _Form(Struct, frozen=True):
     own: str | None
     """The variable that is for `after` and for nothing else."""
 
-    def read(self, variables: dict[str, Any]) -> _Sent | None:
-        """What is asked for with these variables; None if that is not clear."""
+    def read(self, variables: dict[str, Any]) -> tuple[str, int, bytes] | None:
+        """The match, `after`, and the other variables, as JSON; None if that is not clear."""
         match_id = self._value(self.match_id, variables)
         after = self._value(self.after, variables) if self.after else 0
         if type(match_id) is not str or type(after) is not int:
             return None
         others = {name: value for name, value in variables.items() if name != self.own}
-        return _Sent(match_id, after, msgspec.json.encode(others, order="sorted"))
+        return match_id, after, msgspec.json.encode(others, order="sorted")
 
     def _value(self, node: ValueNode | None, variables: dict[str, Any]) -> object:
         if isinstance(node, VariableNode):

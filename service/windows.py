@@ -111,7 +111,7 @@ class Windows:
                 elif after < window.version:
                     page = await self._page_at_last(match_id, last)
                     if not page:
-                        raise _incomplete(match_id, after + 1)
+                        raise _damaged(match_id, after + 1)
                     for last in page:
                         if last.recorded.seq > after:
                             after = last.recorded.seq
@@ -136,6 +136,11 @@ class Windows:
                 if last.recorded.seq > after:
                     yield last
                     await asyncio.sleep(0)
+
+    def newest(self, match_id: str) -> Match | None:
+        """A match that is watched here, as far as its window has come."""
+        window = self._windows.get(match_id)
+        return window.last.match if window and window.last else None
 
     def extend(self, match_id: str, steps: list[Step]) -> None:
         """What this process has appended to a match."""
@@ -230,11 +235,14 @@ class Windows:
         for recorded in await self._store.read(match_id, seq, seq + PAGE):
             seq += 1
             if recorded.seq != seq:
-                raise _incomplete(match_id, seq)
-            match = evolve(match, recorded.event)
+                raise _damaged(match_id, seq)
+            try:
+                match = evolve(match, recorded.event)
+            except AssertionError as error:
+                raise _damaged(match_id, seq) from error
             steps.append(Step(recorded, match))
         return steps
 
 
-def _incomplete(match_id: str, seq: int) -> Damaged:
-    return Damaged(f"the log of match {match_id} has no event {seq}; `videau verify {match_id}` says more")
+def _damaged(match_id: str, seq: int) -> Damaged:
+    return Damaged(f"the log of match {match_id} is damaged at event {seq}; `videau verify {match_id}` says how")

@@ -1,62 +1,68 @@
 """Measures the fan-out figures that the README quotes and prints their rows: `python -m tests.bench.fanout`.
 
-One process serves one match to real websockets; this one plays it, with one event in flight, and is all the watchers. Each
-peer does the same with the same event, which costs it no game, no rules and no store.
+One process serves one match to real websockets, with one event in flight; this process is all its watchers, and asks
+for the next event when the one before has come to all. Ours plays the match: the command, its rules and its durable
+commit are in its figures. The peers send events that were made before. Nothing here passes or fails.
 """
 
 import asyncio
 import json
 import os
+import platform
 import random
 import re
 import resource
 import select
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
+from urllib.request import Request, urlopen
+
+import msgspec
 
 from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
+from tests.bench.fanout_peers import DOCUMENT, payloads
 from tests.bench.run import MOVE, ROLL
-from tests.client import Client, register
+from tests.client import register
 from tests.server import Server
 
 WATCHERS = 1_000
 IDLE = 5_000
 EVENTS = 200
-WARMUP = 20
-
-DOCUMENT = """subscription($id: ID!, $after: Int! = 0) { matchEvents(matchId: $id, after: $after) {
-  __typename seq at kind ... on Rolled { rolledBy: by dice } ... on Moved { by play notation }
-  match { version phase toAct dice crawford cube { value owner } board { points bar off opponentBar opponentOff }
-  white { score away pips checkers } black { score away pips checkers } } } }"""
-
+ROUNDS = 3
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+NODE_PACKAGES = ("graphql@16", "graphql-ws@6", "ws@8", "@colyseus/core@0.16", "@colyseus/ws-transport@0.16")
 
 
-class Figures(NamedTuple):
-    """What one server comes to."""
+def main() -> None:
+    """Measure, then print the rows."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = [*delivery_rows(folder), *stalled_rows(folder), idle_row(folder)]
+    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
 
-    per_cpu_second: float
-    p50: float
-    p99: float
-    """Milliseconds from asking for an event until a watcher has it."""
-    bytes: float
-    """Of one message."""
+
+# clients
 
 
 class Socket:
     """A websocket that counts messages, as light as it can be: the server is what is measured."""
 
-    def __init__(self, address: tuple[str, int], path: str, protocol: str | None) -> None:
+    def __init__(self, address: tuple[str, int], path: str = "/", protocol: str = "") -> None:
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         chosen = f"sec-websocket-protocol: {protocol}\r\n" if protocol else ""
@@ -64,12 +70,14 @@ class Socket:
             f"GET {path} HTTP/1.1\r\nhost: {address[0]}:{address[1]}\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
             f"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n{chosen}\r\n".encode()
         )
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += self.socket.recv(4096)
-        head, _, self._rest = head.partition(b"\r\n\r\n")
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self.socket.recv(4096)
+        head, _, rest = data.partition(b"\r\n\r\n")
         assert b" 101 " in head, head
         self.messages = self.bytes = 0
+        self._rest = b""
+        self._read(rest)
 
     def send(self, payload: bytes, opcode: int = 1) -> None:
         """A message, with a mask that changes nothing."""
@@ -79,29 +87,34 @@ class Socket:
 
     def take(self) -> int:
         """The number of messages that have come in."""
-        data = self._rest + self.socket.recv(262_144)
+        data = self.socket.recv(262_144)
         assert data, "the server has hung up"
+        return self._read(data)
+
+    def _read(self, data: bytes) -> int:
+        data = self._rest + data
         begin, messages = 0, 0
         while len(data) - begin >= 2:
             size, body = data[begin + 1], begin + 2
             if size == 126:
                 size, body = int.from_bytes(data[body : body + 2], "big"), body + 2
-            elif size == 127:
-                size, body = int.from_bytes(data[body : body + 8], "big"), body + 8
             if len(data) < body + size:
                 break
             opcode, begin = data[begin] & 15, body + size
             if opcode == 9:
                 self.send(data[body:begin], 10)
-            elif opcode in (1, 2):
+            else:
+                assert opcode in (1, 2), f"closed: {data[body:begin]!r}"
                 messages += 1
                 self.bytes += size
-                self.last = data[body:begin]
-            else:
-                raise AssertionError(f"closed: {data[body:begin]!r}")
         self._rest = data[begin:]
         self.messages += messages
         return messages
+
+    def wait(self, messages: int) -> None:
+        """For so many."""
+        while self.messages < messages:
+            self.take()
 
 
 class Crowd:
@@ -114,9 +127,10 @@ class Crowd:
         for descriptor in self.sockets:
             self._epoll.register(descriptor, select.EPOLLIN)
 
-    def receive(self, messages: int, seconds: float = 60) -> list[float]:
+    def receive(self, messages: int) -> list[float]:
         """The times at which messages came, once so many more have come to each."""
-        missing, times, ends = messages * len(self.sockets) - self._ahead, [], time.perf_counter() + seconds
+        missing, ends = messages * len(self.sockets) - self._ahead, time.perf_counter() + 60
+        times: list[float] = []
         while missing > 0:
             for descriptor, _ in self._epoll.poll(1):
                 count = self.sockets[descriptor].take()
@@ -127,118 +141,10 @@ class Crowd:
         return times
 
     def close(self) -> None:
+        """Hang up."""
+        self._epoll.close()
         for each in self.sockets.values():
             each.socket.close()
-        self._epoll.close()
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident(pid: int) -> float:
-    """KiB of memory."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    assert found
-    return float(found[1])
-
-
-# watchers by protocol
-
-
-def graphql(address: tuple[str, int], match_id: str, after: int, path: str = "/graphql") -> Socket:
-    """A subscriber over graphql-transport-ws."""
-    opened = Socket(address, path, "graphql-transport-ws")
-    opened.send(b'{"type":"connection_init"}')
-    while not opened.messages:
-        opened.take()
-    payload = {"query": DOCUMENT, "variables": {"id": match_id, "after": after}}
-    opened.send(json.dumps({"id": "1", "type": "subscribe", "payload": payload}).encode())
-    opened.messages = opened.bytes = 0
-    return opened
-
-
-# servers
-
-
-class Ours:
-    """`videau serve`, with a match that two clients play."""
-
-    def __init__(self, folder: Path, command: str = "serve") -> None:
-        self._server = Server(folder)
-        self._server.start()
-        assert self._server._process
-        self.pid = self._server._process.pid
-        self.address = ("127.0.0.1", self._server._port)
-        self._http = Http(self.address)
-        self._chance = random.Random(1)
-        asyncio.run(self._begin())
-
-    async def _begin(self) -> None:
-        ann, bob = await register(self._server.url, "Ann"), await register(self._server.url, "Bob")
-        self.match_id = await ann.create("{length: 99, cubeLimit: 1}", ", autoRoll: false")
-        joined = await bob.happens("joinMatch", f'matchId: "{self.match_id}" autoRoll: false')
-        self._tokens = {"WHITE": ann.token, "BLACK": bob.token}
-        self._match = joined["match"]
-        self._match |= await ann.match(self.match_id, "white { checkers } black { checkers }")
-        await ann.close()
-        await bob.close()
-
-    @property
-    def version(self) -> int:
-        version: int = self._match["version"]
-        return version
-
-    def watcher(self) -> Socket:
-        return graphql(self.address, self.match_id, self.version)
-
-    def ask(self) -> None:
-        """Send the command that comes to one event at least."""
-        match, variables = self._match, {"m": self.match_id}
-        if match["phase"] == "TO_PLAY":
-            board = Board(tuple(match["white"]["checkers"]), tuple(match["black"]["checkers"]))
-            plays = legal_plays(board, Color(match["toAct"].lower()), Dice(*match["dice"]))
-            variables["p"] = self._chance.choice(plays)  # type: ignore[assignment]
-        body = {"query": MOVE if "p" in variables else ROLL, "variables": variables}
-        self._http.send("/graphql", json.dumps(body).encode(), self._tokens[match["toAct"]])
-
-    def answer(self) -> int:
-        """How many events it has come to."""
-        before = self.version
-        self._match = json.loads(self._http.receive())["data"]["answer"]["match"]
-        return self.version - before
-
-    def close(self) -> None:
-        self._server.kill()
-
-
-class Peer:
-    """Another server: it prints its port, and sends an event to all when `POST /next` asks for it."""
-
-    def __init__(self, *command: str, connect: Any) -> None:
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        assert self._process.stdout is not None
-        self.pid = self._process.pid
-        self.address = ("127.0.0.1", int(self._process.stdout.readline()))
-        self._http = Http(self.address)
-        self._connect = connect
-
-    def watcher(self) -> Socket:
-        opened: Socket = self._connect(self.address)
-        return opened
-
-    def ask(self) -> None:
-        self._http.send("/next", b"{}")
-
-    def answer(self) -> int:
-        self._http.receive()
-        return 1
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 class Http:
@@ -248,12 +154,14 @@ class Http:
         self._socket = socket.create_connection(address)
         self._host = f"{address[0]}:{address[1]}"
 
-    def send(self, path: str, body: bytes, token: str | None = None) -> None:
+    def send(self, path: str, body: bytes = b"{}", token: str | None = None) -> None:
+        """A POST of JSON."""
         authorization = f"authorization: Bearer {token}\r\n" if token else ""
         head = f"POST {path} HTTP/1.1\r\nhost: {self._host}\r\n{authorization}content-type: application/json\r\n"
         self._socket.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
     def receive(self) -> bytes:
+        """The answer's body."""
         data = b""
         while b"\r\n\r\n" not in data:
             data += self._socket.recv(65_536)
@@ -265,15 +173,153 @@ class Http:
         return body
 
 
-def measured(server: Any, watchers: int = WATCHERS, events: int = EVENTS) -> Figures:
+def graphql(address: tuple[str, int], match_id: str = "m", after: int = 0, id_: str = "1") -> Socket:
+    """A subscriber over graphql-transport-ws."""
+    opened = Socket(address, "/graphql", "graphql-transport-ws")
+    opened.send(b'{"type":"connection_init"}')
+    opened.wait(1)
+    payload = {"query": DOCUMENT, "variables": {"id": match_id, "after": after}}
+    opened.send(json.dumps({"id": id_, "type": "subscribe", "payload": payload}).encode())
+    return opened
+
+
+def colyseus(address: tuple[str, int]) -> Socket:
+    """A client in the room."""
+    url = f"http://{address[0]}:{address[1]}/matchmake/joinOrCreate/match"
+    with urlopen(Request(url, b"{}", {"content-type": "application/json"})) as response:
+        seat = json.load(response)
+    opened = Socket(address, f"/{seat['room']['processId']}/{seat['room']['roomId']}?sessionId={seat['sessionId']}")
+    opened.wait(1)
+    opened.send(b"\x0a", 2)
+    return opened
+
+
+# servers
+
+
+class Served(Protocol):
+    """A server with one match."""
+
+    pid: int
+
+    def watcher(self) -> Socket: ...
+
+    def ask(self) -> None:
+        """For what comes to one event at least."""
+
+    def answer(self) -> int:
+        """How many it came to."""
+
+    def close(self) -> None: ...
+
+
+class Ours:
+    """`videau serve`, with a match that two clients play."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = Server(Path(tempfile.mkdtemp(dir=folder)))
+        self._server.start()
+        found = re.search(r":(\d+)/", self._server.url)
+        assert found
+        assert self._server._process
+        self.pid = self._server._process.pid
+        self.address = ("127.0.0.1", int(found[1]))
+        self._http = Http(self.address)
+        self._chance = random.Random(1)
+        asyncio.run(self._begin())
+
+    async def _begin(self) -> None:
+        ann, bob = await register(self._server.url, "Ann"), await register(self._server.url, "Bob")
+        self.match_id = await ann.create("{length: 99, cubeLimit: 1}", ", autoRoll: false")
+        await bob.happens("joinMatch", f'matchId: "{self.match_id}" autoRoll: false')
+        self._tokens = {"WHITE": ann.token, "BLACK": bob.token}
+        self._match = await ann.match(self.match_id)
+        await ann.close()
+        await bob.close()
+
+    def watcher(self) -> Socket:
+        return graphql(self.address, self.match_id, self._match["version"])
+
+    def ask(self) -> None:
+        match, variables = self._match, {"m": self.match_id}
+        if match["phase"] == "TO_PLAY":
+            board = Board(tuple(match["white"]["checkers"]), tuple(match["black"]["checkers"]))
+            plays = legal_plays(board, Color(match["toAct"].lower()), Dice(*match["dice"]))
+            variables["p"] = self._chance.choice(plays)  # type: ignore[assignment]
+        body = {"query": MOVE if "p" in variables else ROLL, "variables": variables}
+        self._http.send("/graphql", json.dumps(body).encode(), self._tokens[match["toAct"]])
+
+    def answer(self) -> int:
+        before: int = self._match["version"]
+        self._match = json.loads(self._http.receive())["data"]["answer"]["match"]
+        after: int = self._match["version"]
+        return after - before
+
+    def close(self) -> None:
+        self._server.kill()
+
+
+class Peer:
+    """Another server: it prints its port, and sends an event to all when `POST /next` asks for it."""
+
+    def __init__(self, command: list[str], connect: Callable[[tuple[str, int]], Socket], folder: Path) -> None:
+        cwd = ROOT if command[0] == sys.executable else folder
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
+        assert self._process.stdout is not None
+        self.pid = self._process.pid
+        self._address = ("127.0.0.1", int(self._process.stdout.readline()))
+        self._http = Http(self._address)
+        self._connect = connect
+
+    def watcher(self) -> Socket:
+        return self._connect(self._address)
+
+    def ask(self) -> None:
+        self._http.send("/next")
+
+    def answer(self) -> int:
+        self._http.receive()
+        return 1
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int) -> int:
+    """KiB of memory."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1])
+
+
+# measuring
+
+
+class Figures(NamedTuple):
+    """Deliveries a CPU-second of the server, milliseconds from asking for an event until it is there, bytes of each."""
+
+    rate: float
+    p50: float
+    p99: float
+    size: float
+
+
+def measured(server: Served, events: int = EVENTS, crowd: Crowd | None = None) -> Figures:
     """One event after the other to all watchers, each when the one before has come to all."""
-    crowd = Crowd([server.watcher() for _ in range(watchers)])
-    time.sleep(1)
+    crowd = crowd or Crowd([server.watcher() for _ in range(WATCHERS)])
+    time.sleep(0.5)
     latencies: list[float] = []
-    deliveries, begun = 0, 0.0
-    for number in range(WARMUP + events):
-        if number == WARMUP:
-            latencies, deliveries, begun = [], 0, cpu_seconds(server.pid)
+    begun = 0.0
+    for number in range(-events // 10, events):
+        if number == 0:
+            latencies, begun = [], cpu_seconds(server.pid)
             for each in crowd.sockets.values():
                 each.bytes = 0
         asked = time.perf_counter()
@@ -281,27 +327,88 @@ def measured(server: Any, watchers: int = WATCHERS, events: int = EVENTS) -> Fig
         times = crowd.receive(1)
         if more := server.answer() - 1:
             times += crowd.receive(more)
-        latencies += [each - asked for each in times]
-        deliveries += len(times)
+        latencies += [(each - asked) * 1e3 for each in times]
     spent = cpu_seconds(server.pid) - begun
-    size = sum(each.bytes for each in crowd.sockets.values()) / deliveries
+    size = sum(each.bytes for each in crowd.sockets.values()) / len(latencies)
     crowd.close()
     latencies.sort()
-    return Figures(
-        deliveries / spent, latencies[len(latencies) // 2] * 1e3, latencies[len(latencies) * 99 // 100] * 1e3, size
+    return Figures(len(latencies) / spent, latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100], size)
+
+
+def medians(figures: list[Figures]) -> Figures:
+    """Each figure's median."""
+    return Figures(*(statistics.median(column) for column in zip(*figures, strict=True)))
+
+
+def delivery_rows(folder: Path) -> list[tuple[str, ...]]:
+    """One event to all watchers, beside the peers; rounds alternate, medians are compared."""
+    events = [msgspec.json.decode(payload)["data"]["matchEvents"] for payload in asyncio.run(payloads())]
+    (folder / "events.json").write_bytes(
+        msgspec.json.encode([{"by": event.get("rolledBy"), **event} for event in events])
     )
+    subprocess.run(["npm", "install", "--silent", *NODE_PACKAGES], cwd=folder, check=True)
+    for file in HERE.glob("*.mjs"):
+        shutil.copy(file, folder)
+    python = [sys.executable, "-m", "tests.bench.fanout_peers"]
+    sdl = str(ROOT / "openapi" / "schema.graphql")
+    servers: dict[str, tuple[Callable[[], Served], int]] = {
+        "ours": (lambda: Ours(folder), EVENTS),
+        "Strawberry as it comes": (lambda: Peer([*python, "strawberry"], graphql, folder), 10),
+        "raw Starlette websockets": (lambda: Peer([*python, "starlette"], Socket, folder), EVENTS),
+        "graphql-ws on Node": (
+            lambda: Peer(["node", "fanout_graphql_ws.mjs", "events.json", sdl], graphql, folder), EVENTS // 4,
+        ),
+        "Colyseus on Node": (lambda: Peer(["node", "fanout_colyseus.mjs", "events.json"], colyseus, folder), EVENTS),
+    }  # fmt: skip
+    found: dict[str, list[Figures]] = {name: [] for name in servers}
+    for _ in range(ROUNDS):
+        for name, (start, number) in servers.items():
+            with closing(start()) as server:
+                found[name].append(measured(server, number))
+            print(name, found[name][-1], file=sys.stderr)
+    ours = medians(found.pop("ours"))
+    what = f"one event ({ours.size:.0f} bytes) to {WATCHERS:,} websockets, deliveries a CPU-second of the server"
+    rows = []
+    for name, figures in found.items():
+        theirs = medians(figures)
+        rows.append((what, f"{ours.rate:,.0f}", f"{name} {theirs.rate:,.0f}", f"{ours.rate / theirs.rate:.2f}"))
+        what = ""
+    what = "the same, from asking for it until it is there, p50 / p99 ms"
+    for name, figures in found.items():
+        theirs = medians(figures)
+        here, there = (f"{each.p50:.0f} / {each.p99:.0f}" for each in (ours, theirs))
+        rows.append((what, here, f"{name} {there}", f"{ours.p99 / theirs.p99:.2f}"))
+        what = ""
+    return rows
+
+
+def stalled_rows(folder: Path) -> list[tuple[str, ...]]:
+    """The same with one watcher that does not read."""
+    alone, beside, grown = [], [], []
+    for _ in range(ROUNDS):
+        with closing(Ours(folder)) as server:
+            alone.append(measured(server))
+            before = resident(server.pid)
+            stalled = server.watcher()
+            beside.append(measured(server))
+            grown.append(resident(server.pid) - before)
+            stalled.socket.close()
+    p99 = [statistics.median(each.p99 for each in figures) for figures in (beside, alone)]
+    what = f"p99 ms of {WATCHERS:,} watchers beside one that does not read"
+    return [(what, f"{p99[0]:.0f}", f"without it {p99[1]:.0f}", f"{p99[0] / p99[1]:.2f}")]
+
+
+def idle_row(folder: Path) -> tuple[str, ...]:
+    """What a watcher costs that waits."""
+    with closing(Ours(folder)) as server:
+        watchers = [server.watcher() for _ in range(100)]
+        time.sleep(2)
+        before = resident(server.pid)
+        watchers += [server.watcher() for _ in range(IDLE)]
+        time.sleep(2)
+        each = (resident(server.pid) - before) / IDLE
+    return f"memory of an idle watcher, {IDLE:,} of them, KiB", f"{each:.1f}", "", ""
 
 
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    with tempfile.TemporaryDirectory() as folder:
-        ours = Ours(Path(folder))
-        print(measured(ours))
-        ours.close()
-        for name, connect in (
-            ("starlette", lambda address: Socket(address, "/raw", None)),
-            #("strawberry", lambda address: graphql(address, "m", 0)),
-        ):
-            peer = Peer(sys.executable, "-m", "tests.bench.fanout_peers", name, connect=connect)
-            print(name, measured(peer, events=EVENTS if name == "starlette" else 20))
-            peer.close()
+    main()

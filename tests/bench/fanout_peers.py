@@ -5,7 +5,9 @@ Each sends the next event of one match to all its websockets when `POST /next` a
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -26,38 +28,34 @@ from service.cli import listener
 from service.schema import schema
 from service.windows import Step
 
+DOCUMENT = """subscription($id: ID!, $after: Int! = 0) { matchEvents(matchId: $id, after: $after) {
+  __typename seq at kind ... on Rolled { rolledBy: by dice } ... on Moved { by play notation }
+  match { version phase toAct dice crawford cube { value owner } board { points bar off opponentBar opponentOff }
+  white { score away pips checkers } black { score away pips checkers } } } }"""
+"""What all subscribe to: an event with the board after it."""
+
 MATCH = Path(__file__).parents[1] / "corpus" / "matches" / "real_031_galaxy7pt.mat"
 
 
 def steps() -> list[Step]:
-    """A match that was played."""
-    read, match, found = read_file(MATCH.read_bytes()), None, []
-    for recorded in record(GENESIS, 0, read.played_at if hasattr(read, "played_at") else _now(), read.events):
+    """A match that was played, from its first roll on."""
+    match, found = None, []
+    for recorded in record(GENESIS, 0, datetime.now(UTC), read_file(MATCH.read_bytes()).events):
         match = evolve(match, recorded.event)
         found.append(Step(recorded, match))
-    return found
-
-
-def _now() -> Any:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC)
+    return found[3:]
 
 
 class Broadcast:
-    """The match, its place in it, and a queue a subscriber."""
+    """What a resolver needs of a context: steps, by a queue a subscriber."""
+
+    viewer = None
 
     def __init__(self) -> None:
-        self.steps = steps()[20:]
-        self.place = 0
         self.queues: set[asyncio.Queue[Step]] = set()
 
-    def next(self) -> Step:
-        self.place += 1
-        return self.steps[self.place % len(self.steps)]
-
     async def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
-        """As a context has it."""
+        """Whatever is put into the queue."""
         queue: asyncio.Queue[Step] = asyncio.Queue()
         self.queues.add(queue)
         try:
@@ -66,55 +64,52 @@ class Broadcast:
         finally:
             self.queues.remove(queue)
 
+
+class Played:
+    """The same for one execution of the whole match."""
+
     viewer = None
+
+    async def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
+        """Every step."""
+        for step in steps():
+            yield step
+
+
+async def payloads() -> list[bytes]:
+    """What the subscription comes to, event by event."""
+    results = await schema.stream(DOCUMENT, {"id": "m"}, context_value=Played())
+    return [encoded(result) async for result in results]  # type: ignore[arg-type]
 
 
 def strawberry() -> Starlette:
     """Strawberry as it comes, with our schema: an execution a subscriber."""
-    broadcast = Broadcast()
+    broadcast, played = Broadcast(), cycle(steps())
 
     class Stock(GraphQL[Any, None]):
-        async def get_context(self, *_: Any, **__: Any) -> Any:
+        async def get_context(self, *_: Any, **__: Any) -> Broadcast:
             return broadcast
 
-    async def next_(request: Request) -> Response:
-        step = broadcast.next()
+    async def publish() -> None:
+        step = next(played)
         for queue in broadcast.queues:
             queue.put_nowait(step)
-        return Response()
 
     endpoint = Stock(schema, graphql_ide=None, subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,))
-    return Starlette(routes=[Route("/next", next_, methods=["POST"]), WebSocketRoute("/graphql", endpoint)])
+    return Starlette(routes=[_next(publish), WebSocketRoute("/graphql", endpoint)])
 
 
 def starlette() -> Starlette:
-    """Nothing but websockets: the same bytes to each."""
-    broadcast, sockets = Broadcast(), set[WebSocket]()
-    from tests.bench.fanout import DOCUMENT
+    """Nothing but websockets, and the same bytes to each."""
+    sockets = set[WebSocket]()
+    messages = cycle(
+        '{"id":"1","type":"next","payload":' + payload.decode() + "}" for payload in asyncio.run(payloads())
+    )
 
-    async def texts() -> list[str]:
-        found = []
-        watching = broadcast.watch
-        for step in broadcast.steps:
-
-            async def one(match_id: str, after: int, step: Step = step) -> AsyncGenerator[Step]:
-                yield step
-
-            broadcast.watch = one  # type: ignore[method-assign]
-            results = await schema.stream(DOCUMENT, {"id": "m"}, context_value=broadcast)
-            async for result in results:
-                found.append('{"id":"1","type":"next","payload":' + encoded(result).decode() + "}")  # type: ignore[arg-type]
-        broadcast.watch = watching  # type: ignore[method-assign]
-        return found
-
-    messages = asyncio.run(texts())
-
-    async def next_(request: Request) -> Response:
-        broadcast.next()
-        text = messages[broadcast.place % len(messages)]
+    async def publish() -> None:
+        message = next(messages)
         for socket in sockets:
-            await socket.send_text(text)
-        return Response()
+            await socket.send_text(message)
 
     async def watch(socket: WebSocket) -> None:
         await socket.accept()
@@ -125,10 +120,19 @@ def starlette() -> Starlette:
         except WebSocketDisconnect:
             sockets.discard(socket)
 
-    return Starlette(routes=[Route("/next", next_, methods=["POST"]), WebSocketRoute("/raw", watch)])
+    return Starlette(routes=[_next(publish), WebSocketRoute("/", watch)])
+
+
+def _next(publish: Callable[[], Any]) -> Route:
+    async def answer(request: Request) -> Response:
+        await publish()
+        return Response()
+
+    return Route("/next", answer, methods=["POST"])
 
 
 def main(name: str) -> None:
+    """Serve one of them, as we are served."""
     app = {"strawberry": strawberry, "starlette": starlette}[name]()
     bound = listener("127.0.0.1", 0)
     print(bound.getsockname()[1], flush=True)

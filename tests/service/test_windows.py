@@ -5,23 +5,19 @@ import random
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from sqlalchemy.engine import make_url
 
-from domain.match import Match
-from domain.rules import evolve
 from infra.bus import LocalBus
-from infra.log import GENESIS, Recorded, record
-from infra.matchfiles import read_file
+from infra.log import Recorded
 from infra.store import Append, Damaged, SqlStore, Unavailable
 from service import windows
 from service.windows import PAGE, STEPS, Step, Windows
+from tests.played import script
 
-CORPUS = Path(__file__).parents[1] / "corpus" / "matches"
 SOON = 10
 """Seconds within which whatever comes at all has come."""
 
@@ -51,37 +47,6 @@ class LossyBus(LocalBus):
     def publish(self, match_id: str, seq: int) -> None:
         if not self.lost():
             super().publish(match_id, seq)
-
-
-class Script(NamedTuple):
-    """A real match, cut into appends."""
-
-    match_id: str
-    appends: list[tuple[Append, list[Step]]]
-
-    @property
-    def events(self) -> int:
-        return self.appends[-1][0].recorded[-1].seq
-
-
-def script(name: str, chance: random.Random) -> Script:
-    """A match of the corpus, one to three events an append."""
-    read = read_file((CORPUS / name).read_bytes())
-    appends: list[tuple[Append, list[Step]]] = []
-    match: Match | None = None
-    hash_, seq, events = GENESIS, 0, list(read.events)
-    while events:
-        number = chance.randint(1, 3) if seq else 2
-        steps = []
-        for recorded in record(hash_, seq, datetime.now(UTC), events[:number]):
-            match = evolve(match, recorded.event)
-            steps.append(Step(recorded, match))
-            hash_, seq = recorded.hash, recorded.seq
-        assert match is not None
-        append = Append(match=match, recorded=[step.recorded for step in steps], auto_roll=(False, False))
-        appends.append((append, steps))
-        del events[:number]
-    return Script(read.match.id, appends)
 
 
 class House(NamedTuple):
