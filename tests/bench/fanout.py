@@ -31,7 +31,7 @@ import msgspec
 from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
 from tests.bench.fanout_peers import DOCUMENT, payloads
-from tests.bench.run import MOVE, ROLL
+from tests.bench.light import MOVE, ROLL
 from tests.client import register
 from tests.server import Server
 
