@@ -273,28 +273,24 @@ class SqlStore:
         found = await self._read(lambda connection: _made(WishRow, connection.execute(query)))
         return found[0] if found else WishRow(match_id=match_id)
 
-    async def propose_rematch(self, match_id: str, by: Color, version: int, key: Key | None) -> None:
-        """Note that this side of a finished match proposes another; the first proposal stays. Raises KeyTaken."""
-        propose = update(_wishes).where(_wishes.c.match_id == match_id, _wishes.c.rematch_by.is_(None))
+    async def propose_rematch(self, match_id: str, by: Color, version: int, key: Key | None) -> bool:
+        """Note that this side of a finished match proposes another; False if the other side was first, and then
+        nothing is noted. Raises KeyTaken."""
+        propose = update(_wishes).where(
+            _wishes.c.match_id == match_id, _wishes.c.rematch_by.is_(None) | (_wishes.c.rematch_by == by.value)
+        )
 
-        def work(connection: Connection, tries: int) -> None:
-            connection.execute(propose.values(rematch_by=by.value))
-            if key:
-                row = CommandRow(
-                    player_id=key.player_id,
-                    key=key.key,
-                    fingerprint=key.fingerprint,
-                    match_id=match_id,
-                    first_seq=version + 1,
-                    last_seq=version,
-                    at=encode_time(datetime.now(UTC)),
-                )
-                try:
-                    connection.execute(insert(_commands), row.model_dump())
-                except IntegrityError as error:
-                    raise KeyTaken from error
+        def work(connection: Connection, tries: int) -> bool:
+            proposed = connection.execute(propose.values(rematch_by=by.value)).rowcount > 0
+            if proposed and key:
+                _keep_key(connection, key, match_id, version)
+            return proposed
 
-        await self._database.write(work)
+        return await self._database.write(work)
+
+    async def keep_key(self, key: Key, match_id: str, version: int) -> None:
+        """Remember that a command with this key found its effect in a match at this version. Raises KeyTaken."""
+        await self._database.write(lambda connection, tries: _keep_key(connection, key, match_id, version))
 
     async def command(self, player_id: str, key: str) -> CommandRow | None:
         """What the player's idempotency key has brought about; None if it is new, or forgotten."""
@@ -435,3 +431,20 @@ def _put(row: dict[str, Any], connection: Connection, tries: int) -> bool:
     else:
         return False
     return True
+
+
+def _keep_key(connection: Connection, key: Key, match_id: str, version: int) -> None:
+    """The key of a command that has brought about no event. Raises KeyTaken."""
+    row = CommandRow(
+        player_id=key.player_id,
+        key=key.key,
+        fingerprint=key.fingerprint,
+        match_id=match_id,
+        first_seq=version + 1,
+        last_seq=version,
+        at=encode_time(datetime.now(UTC)),
+    )
+    try:
+        connection.execute(insert(_commands), row.model_dump())
+    except IntegrityError as error:
+        raise KeyTaken from error

@@ -185,18 +185,26 @@ class Table:
             raise Refused(_stale(request, head), head)
         successor = rematch_id(match_id)
         if existing := await self._newest(successor):
-            return Done(existing, [])
-        proposed_by = (await self._store.wishes(match_id)).rematch_by
-        if proposed_by in (None, color):
+            return await self._done_already(request, existing)
+        if (await self._store.wishes(match_id)).rematch_by in (None, color):
             try:
-                await self._store.propose_rematch(match_id, color, head.version, request.key)
+                if await self._store.propose_rematch(match_id, color, head.version, request.key):
+                    return Done(head, [])
             except KeyTaken:
                 replayed = await self._replayed(request)
                 assert replayed is not None
                 return replayed
-            if (await self._store.wishes(match_id)).rematch_by == color:
-                return Done(head, [])
         return await self._accept_rematch(head, color, successor, request)
+
+    async def _done_already(self, request: Request, head: Head) -> Done:
+        """What a command comes to that finds its effect there, at `head`; the same answer whenever it is repeated."""
+        if request.key:
+            try:
+                await self._store.keep_key(request.key, head.match.id, head.version)
+            except KeyTaken:
+                if replayed := await self._replayed(request):
+                    return replayed
+        return Done(head, [])
 
     async def _accept_rematch(self, head: Head, color: Color, successor: str, request: Request) -> Done:
         """Start the rematch that the other side has proposed."""
@@ -223,7 +231,7 @@ class Table:
             existing = await self._newest(successor)
             if existing is None:
                 raise
-            return Done(existing, [])
+            return await self._done_already(request, existing)
 
     async def import_match(self, read: ReadMatch) -> tuple[bool, Head]:
         """Store a match that was played elsewhere: whether it was here already, and the match."""
