@@ -11,6 +11,9 @@ from pathlib import Path
 class Server:
     """`videau serve` over one database file; started again, it serves the same port."""
 
+    program = ("-c", "from service.cli import main; main()")
+    """What Python runs."""
+
     def __init__(self, folder: Path, **env: str) -> None:
         self.database = folder / "videau.db"
         self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **env}
@@ -20,7 +23,7 @@ class Server:
 
     def start(self) -> None:
         """Start, and return once the socket is open."""
-        command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", str(self._port)]
+        command = [sys.executable, *self.program, "serve", "--port", str(self._port)]
         with self._complaints.open("a") as complaints:  # a file: a full pipe would stop the server
             self._process = subprocess.Popen(
                 command,
@@ -39,20 +42,42 @@ class Server:
     @property
     def url(self) -> str:
         """The GraphQL endpoint."""
-        return f"http://127.0.0.1:{self._port}/graphql"
+        return f"{self.base}/graphql"
+
+    @property
+    def base(self) -> str:
+        """The address that paths follow."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def complaints(self) -> str:
+        """What it has said on stderr so far, since it was started first."""
+        return self._complaints.read_text() if self._complaints.exists() else ""
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
-        """kill -9."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
+        """kill -9, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
 
     def stop(self) -> str:
         """SIGTERM; what it said on stderr while it ran."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         self._process.communicate(timeout=15)
-        return self._complaints.read_text()
+        return self.complaints
 
     def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One run of the command line over the same database."""
