@@ -51,8 +51,8 @@ def said(server: Server) -> set[str]:
 
 
 async def test_a_full_disk_stops_commands_until_there_is_room_again(tmp_path: Path, one_file: dict[str, str]) -> None:
-    """Files of the process can grow no further, as on a full disk."""
-    async with processes(tmp_path, one_file, [Server]) as [server]:
+    """Files of the process can grow no further, as on a full disk; it writes no bytecode, which would be cut short."""
+    async with processes(tmp_path, {**one_file, "PYTHONDONTWRITEBYTECODE": "1"}, [Server]) as [server]:
         async with proven([server], 8) as crowd:
             await crowd.more(50)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (65_536, resource.RLIM_INFINITY))
