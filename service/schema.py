@@ -177,7 +177,11 @@ class Query:
         page = rows[:length]
         await table.names({id_ for row in page for id_ in (row.white, row.black) if id_})
         heads = await table.heads(page)
-        items = [(f"{row.created_at}~{row.id}", MatchView.at_head(head)) for row, head in zip(page, heads, strict=True)]
+        items = [
+            (f"{row.created_at}~{row.id}", MatchView.at_head(head))
+            for row, head in zip(page, heads, strict=True)
+            if head is not None
+        ]
         return Connection.of(items, len(rows) > length, first_page=after is None)
 
     @strawberry.field(description="You; null without a token.")

@@ -6,6 +6,7 @@ decided again. A refusal is never taken from a stale match either.
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
@@ -28,8 +29,22 @@ from infra.ids import id_from, new_id
 from infra.log import GENESIS, Broken, encode_time, record, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
-from infra.store import Append, Conflict, Fed, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
+from infra.store import (
+    Append,
+    Conflict,
+    Damaged,
+    Fed,
+    Key,
+    KeyTaken,
+    MatchRow,
+    PlayerRow,
+    SqlStore,
+    Status,
+    Unavailable,
+)
 from service.windows import Step, Windows
+
+logger = logging.getLogger("videau")
 
 KEPT_MATCHES = 10_000
 """Folded matches kept in memory."""
@@ -379,10 +394,16 @@ class Table:
             raise _not_found(match_id)
         return head
 
-    async def heads(self, rows: Iterable[MatchRow]) -> list[Head]:
-        """The matches of these rows, as they stand."""
-        found = [await self._newest(row.id, row) for row in rows]
-        return [head for head in found if head is not None]
+    async def heads(self, rows: Iterable[MatchRow]) -> list[Head | None]:
+        """The matches of these rows, as they stand; None for one whose log is damaged, so that the others are seen."""
+        heads: list[Head | None] = []
+        for row in rows:
+            try:
+                heads.append(await self._newest(row.id, row))
+            except Damaged as error:
+                logger.error("%s", error)
+                heads.append(None)
+        return heads
 
     async def row(self, match_id: str) -> MatchRow | None:
         """What lists know of a match."""

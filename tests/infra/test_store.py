@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -195,6 +196,22 @@ async def test_all_events_have_one_order_without_gaps(store: SqlStore) -> None:
         assert [each.seq for each in fed if each.match_id == first.match.id] == [1, 2, 3]
     assert await store.news(60) == (90, {each.match_id: 3 for each in fed if each.position > 60})
     assert await store.news(None) == (90, {})
+
+
+async def test_a_database_that_is_read_only_says_so_and_is_used_again_when_it_is_not(database: URL) -> None:
+    """As a PostgreSQL standby is, after a failover; no restart is needed. SQLite's is in tests/faults."""
+    if database.get_backend_name() == "sqlite":
+        return
+    store = SqlStore(database)
+    await store.append(created("m1"))
+    run(database, f'ALTER DATABASE "{database.database}" SET default_transaction_read_only = on')
+    store._database._of_thread = threading.local()  # as after a failover: connections are new
+    with pytest.raises(Unavailable, match="is read-only: cannot execute"):
+        await store._database.write(lambda connection, tries: commit(connection, [created("m2")], tries), patience=0.5)
+    assert len(await store.read("m1")) == 2
+    run(database, f'SET transaction_read_only = off; ALTER DATABASE "{database.database}" RESET ALL')
+    await store.append(created("m2"))
+    await store.close()
 
 
 async def test_no_event_slips_in_behind_one_that_was_read(store: SqlStore, database: URL) -> None:

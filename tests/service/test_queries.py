@@ -2,14 +2,16 @@
 
 import itertools
 import json
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.client import EVENT, STATE, Client
+from tests.client import EVENT, STATE, Client, register
 from tests.server import Server
 
 Guest = Callable[[str], Awaitable[Client]]
@@ -292,6 +294,18 @@ async def test_lists_are_narrowed_by_status_and_player(guest: Guest, anonymous: 
         newest = await listed(caller, filter={"status": "WAITING"}, first=2)
         assert newest == [other, waiting]
     assert await listed(anonymous, filter={}, first=4) == [other, over, playing, waiting]
+
+
+async def test_a_damaged_log_does_not_hide_the_matches_beside_it(own_server: Server) -> None:
+    ann = await register(own_server.url, "Ann")
+    made = [await ann.create("{length: 1}") for _ in range(3)]
+    with closing(sqlite3.connect(own_server.database)) as database, database:
+        database.execute("UPDATE events SET event = '{}' WHERE match_id = ?", [made[1]])
+    own_server.kill()
+    own_server.start()
+    assert await listed(ann, filter={"player": ann.player_id}) == [made[2], made[0]]
+    assert await error(ann, f'{{ match(id: "{made[1]}") {{ id }} }}') == "UNAVAILABLE"
+    await ann.close()
 
 
 async def test_lists_hold_what_the_caller_may_find(guest: Guest, anonymous: Client) -> None:
