@@ -201,6 +201,7 @@ class Endpoint(GraphQL[Context, None]):
             return ExecutionResult(data=None, errors=[error])
         except Unavailable as error:
             kwargs["sub_response"].status_code = 503
+            kwargs["sub_response"].headers["retry-after"] = str(limits.RETRY_AFTER)
             return ExecutionResult(data=None, errors=[GraphQLError(str(error), original_error=error)])
         return await super().execute_operation(*args, **kwargs)
 
@@ -223,6 +224,8 @@ class Endpoint(GraphQL[Context, None]):
             raise HTTPException(400, error.as_http_error_reason(method)) from error
         except MissingQueryError as error:
             raise HTTPException(400, "No GraphQL query found in the request") from error
+        if result.errors and any(isinstance(error.original_error, Unavailable) for error in result.errors):
+            kwargs["sub_response"].headers["retry-after"] = str(limits.RETRY_AFTER)
         if result.errors and result.data is None and is_ambiguous(result.errors[0]):
             kwargs["sub_response"].status_code = 400
         return result

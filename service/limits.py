@@ -48,6 +48,9 @@ OPERATIONS = 50
 """Operations under way on one websocket: subscriptions, and queries and mutations not yet answered."""
 
 
+RETRY_AFTER = 5
+"""Seconds after which who met a database that cannot be used should come again."""
+
 WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
 

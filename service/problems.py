@@ -12,6 +12,7 @@ from domain.breach import Breach, RuleError
 from domain.matchfile import FileError, NotExpressible
 from infra.log import Broken
 from infra.store import Unavailable
+from service import limits
 from service.errors import ErrorCode, logger
 
 
@@ -62,7 +63,7 @@ async def answer_problem(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     title = HTTPStatus(problem.status).phrase
     body = {"title": title, "status": problem.status, "code": problem.code, "detail": problem.detail, **problem.more}
-    headers = {"retry-after": "5"} if problem.status == 503 else {}
+    headers = {"retry-after": str(limits.RETRY_AFTER)} if problem.status == 503 else {}
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
     if isinstance(error, HTTPException) and error.headers:

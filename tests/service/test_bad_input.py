@@ -1192,6 +1192,7 @@ async def test_a_database_that_cannot_be_used_is_said_to_be_so_whoever_asks(spar
         answer = await wire.post(spare.url, json=query, headers={"authorization": f"Bearer {ann.token}"})
     assert answer.headers["content-type"] == JSON
     assert code(answer.json()) == "UNAVAILABLE"
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     async with connect(spare.url.replace("http", "ws", 1), subprotocols=["graphql-transport-ws"]) as socket:
         payload = {"authorization": f"Bearer {ann.token}"}
         await socket.send(json.dumps({"type": "connection_init", "payload": payload}))
