@@ -1,15 +1,21 @@
 """The proof that every test of a fault ends with: the log is whole, and it is what was answered and what was seen.
 
 Each event of a log must be in exactly one answer (a command's, with what the table did after it), and each answered one
-in the log: then nothing acknowledged is lost, nothing happened by halves, and nothing happened twice.
+in the log: then nothing acknowledged is lost, nothing happened by halves, and nothing happened twice. The feed of all
+matches has no gap, and tells the same.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from infra.log import Broken, Verified, verify
+from service.auth import OPERATE, Tokens
+from service.routes import MOST_FED
 from tests.faults.crowd import PATIENCE, Call, Crowd
+from tests.faults.processes import SECRETS
 from tests.faults.watchers import Seen, Watcher, caught_up, watching
 from tests.faults.wire import Wire
 from tests.server import Server
@@ -69,9 +75,18 @@ async def proof(urls: Sequence[str], crowd: Crowd) -> dict[str, Verified]:
     for match_id in calls:
         if len({log[match_id] for log in logs}) > 1:
             raise Disproved(f"the servers tell different logs of {match_id}")
-    return {
+    proven = {
         match_id: prove(logs[0][match_id].splitlines(), about, watched[match_id]) for match_id, about in calls.items()
     }
+    fed: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for position, event in enumerate(await _feed(urls[0]), 1):
+        if event["position"] != position:
+            raise Disproved(f"the feed has {event['position']} in place {position}")
+        fed[event["match"]].append((event["seq"], event["hash"]))
+    for match_id, verified in proven.items():
+        if fed[match_id] != [(record.seq, record.hash) for record in verified.records]:
+            raise Disproved(f"the feed and the log of {match_id} differ")
+    return proven
 
 
 async def _logs(url: str, match_ids: Iterable[str]) -> dict[str, bytes]:
@@ -83,6 +98,20 @@ async def _logs(url: str, match_ids: Iterable[str]) -> dict[str, bytes]:
             if status != 200:
                 raise Disproved(f"{url} has no log of {match_id}: {status} {logs[match_id]!r}")
     return logs
+
+
+async def _feed(url: str) -> list[dict[str, Any]]:
+    """All events of all matches, as an operator gets them."""
+    token, _ = Tokens(SECRETS["VIDEAU_SECRET"], 1).issue("tests", OPERATE)
+    feed: list[dict[str, Any]] = []
+    with Wire(url) as wire:
+        while True:
+            path = f"/events?limit={MOST_FED}&after={len(feed)}"
+            status, body = await wire.ask("GET", path, token=token, patience=10)
+            assert status == 200, (status, body)
+            if not body:
+                return feed
+            feed += [json.loads(line) for line in body.splitlines()]
 
 
 @asynccontextmanager
