@@ -60,8 +60,11 @@ def prove(lines: Sequence[bytes], calls: Iterable[Call], watched: Mapping[str, S
     return verified
 
 
-async def proof(urls: Sequence[str], crowd: Crowd) -> dict[str, Verified]:
-    """The logs of all matches of a crowd, the same at each of these servers, compared as `prove` does."""
+async def proof(urls: Sequence[str], crowd: Crowd, *, fed: bool = True) -> dict[str, Verified]:
+    """The logs of all matches of a crowd, the same at each of these servers, compared as `prove` does.
+
+    The feed is compared with them if it can be read (`fed`).
+    """
     calls: dict[str, list[Call]] = defaultdict(list)
     for call in crowd.calls:
         if call.match_id is not None:
@@ -78,15 +81,21 @@ async def proof(urls: Sequence[str], crowd: Crowd) -> dict[str, Verified]:
     proven = {
         match_id: prove(logs[0][match_id].splitlines(), about, watched[match_id]) for match_id, about in calls.items()
     }
-    fed: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for position, event in enumerate(await _feed(urls[0]), 1):
+    if fed:
+        prove_feed(await _feed(urls[0]), proven)
+    return proven
+
+
+def prove_feed(feed: Iterable[dict[str, Any]], logs: Mapping[str, Verified]) -> None:
+    """The feed has no gap, and tells of these matches what their logs tell."""
+    told: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for position, event in enumerate(feed, 1):
         if event["position"] != position:
             raise Disproved(f"the feed has {event['position']} in place {position}")
-        fed[event["match"]].append((event["seq"], event["hash"]))
-    for match_id, verified in proven.items():
-        if fed[match_id] != [(record.seq, record.hash) for record in verified.records]:
+        told[event["match"]].append((event["seq"], event["hash"]))
+    for match_id, verified in logs.items():
+        if told[match_id] != [(record.seq, record.hash) for record in verified.records]:
             raise Disproved(f"the feed and the log of {match_id} differ")
-    return proven
 
 
 async def _logs(url: str, match_ids: Iterable[str]) -> dict[str, bytes]:
@@ -100,14 +109,18 @@ async def _logs(url: str, match_ids: Iterable[str]) -> dict[str, bytes]:
     return logs
 
 
+def operators_token() -> str:
+    """What an operator shows."""
+    return Tokens(SECRETS["VIDEAU_SECRET"], 1).issue("tests", OPERATE)[0]
+
+
 async def _feed(url: str) -> list[dict[str, Any]]:
     """All events of all matches, as an operator gets them."""
-    token, _ = Tokens(SECRETS["VIDEAU_SECRET"], 1).issue("tests", OPERATE)
     feed: list[dict[str, Any]] = []
     with Wire(url) as wire:
         while True:
             path = f"/events?limit={MOST_FED}&after={len(feed)}"
-            status, body = await wire.ask("GET", path, token=token, patience=10)
+            status, body = await wire.ask("GET", path, token=operators_token(), patience=10)
             assert status == 200, (status, body)
             if not body:
                 return feed
