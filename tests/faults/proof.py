@@ -72,7 +72,7 @@ async def proof(urls: Sequence[str], crowd: Crowd, *, fed: bool = True) -> dict[
         elif call.answer is None:
             raise Disproved(f"it is not known what came of {call}")
     watched: dict[str, dict[str, Seen]] = defaultdict(dict)
-    for number, watcher in enumerate(crowd.watchers):
+    for number, watcher in enumerate(watcher for watcher in crowd.watchers if watcher.match_id):
         watched[watcher.match_id][f"watcher {number} of {watcher.match_id}"] = watcher.seen
     logs = [await _logs(url, calls) for url in urls]
     for match_id in calls:
@@ -82,11 +82,17 @@ async def proof(urls: Sequence[str], crowd: Crowd, *, fed: bool = True) -> dict[
         match_id: prove(logs[0][match_id].splitlines(), about, watched[match_id]) for match_id, about in calls.items()
     }
     if fed:
-        prove_feed(await _feed(urls[0]), proven)
+        feed = await _feed(urls[0])
+        _prove_feed(feed, proven)
+        told = [(event["position"], event["hash"]) for event in feed]
+        for watcher in crowd.watchers:
+            begun = watcher.began_after
+            if not watcher.match_id and watcher.seen != told[begun : begun + len(watcher.seen)]:
+                raise Disproved("who watched the feed saw another one")
     return proven
 
 
-def prove_feed(feed: Iterable[dict[str, Any]], logs: Mapping[str, Verified]) -> None:
+def _prove_feed(feed: Iterable[dict[str, Any]], logs: Mapping[str, Verified]) -> None:
     """The feed has no gap, and tells of these matches what their logs tell."""
     told: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for position, event in enumerate(feed, 1):
@@ -150,5 +156,5 @@ async def proven(
         async with watching(crowd.watchers):
             async with crowd.playing():
                 yield crowd
-            await caught_up(crowd.watchers, crowd.versions)
+            await caught_up((watcher for watcher in crowd.watchers if watcher.match_id), crowd.versions)
     crowd.logs = await proof(direct, crowd)
