@@ -1,8 +1,11 @@
 """The service as its own process on a free port, to be talked to over real sockets, and killed."""
 
+import contextlib
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +26,7 @@ class Server:
 
     def start(self) -> None:
         """Start, and return once the socket is open."""
+        self._port = self._port or free_port()
         command = [sys.executable, *self.program, "serve", "--port", str(self._port)]
         with self._complaints.open("a") as complaints:  # a file: a full pipe would stop the server
             self._process = subprocess.Popen(
@@ -82,6 +86,15 @@ class Server:
     def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One run of the command line over the same database."""
         return run_videau(*arguments, env=self.env)
+
+
+def free_port() -> int:
+    """A port below those that the kernel gives to clients, so that it is still free after a stop and a start."""
+    for port in random.SystemRandom().sample(range(15_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no free port")
 
 
 def run_videau(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

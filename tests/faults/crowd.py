@@ -150,6 +150,11 @@ class Crowd:
             yield
         self.wires = before
 
+    def watch(self, watcher: Watcher) -> None:
+        """Let one more watch, from now on."""
+        watcher.start()
+        self.watchers.append(watcher)
+
     # asking
 
     async def ask(self, query: str, variables: dict[str, Any], player: Player | None) -> dict[str, Any]:

@@ -1,15 +1,21 @@
 """The proof that every test of a fault ends with: the log is whole, and it is what was answered and what was seen.
 
 Each event of a log must be in exactly one answer (a command's, with what the table did after it), and each answered one
-in the log: then nothing acknowledged is lost, nothing happened by halves, and nothing happened twice.
+in the log: then nothing acknowledged is lost, nothing happened by halves, and nothing happened twice. The feed of all
+matches has no gap, and tells the same.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from infra.log import Broken, Verified, verify
+from service.auth import OPERATE, Tokens
+from service.routes import MOST_FED
 from tests.faults.crowd import PATIENCE, Call, Crowd
+from tests.faults.processes import SECRETS
 from tests.faults.watchers import Seen, Watcher, caught_up, watching
 from tests.faults.wire import Wire
 from tests.server import Server
@@ -54,8 +60,11 @@ def prove(lines: Sequence[bytes], calls: Iterable[Call], watched: Mapping[str, S
     return verified
 
 
-async def proof(urls: Sequence[str], crowd: Crowd) -> dict[str, Verified]:
-    """The logs of all matches of a crowd, the same at each of these servers, compared as `prove` does."""
+async def proof(urls: Sequence[str], crowd: Crowd, *, fed: bool = True) -> dict[str, Verified]:
+    """The logs of all matches of a crowd, the same at each of these servers, compared as `prove` does.
+
+    The feed is compared with them if it can be read (`fed`).
+    """
     calls: dict[str, list[Call]] = defaultdict(list)
     for call in crowd.calls:
         if call.match_id is not None:
@@ -63,15 +72,36 @@ async def proof(urls: Sequence[str], crowd: Crowd) -> dict[str, Verified]:
         elif call.answer is None:
             raise Disproved(f"it is not known what came of {call}")
     watched: dict[str, dict[str, Seen]] = defaultdict(dict)
-    for number, watcher in enumerate(crowd.watchers):
+    for number, watcher in enumerate(watcher for watcher in crowd.watchers if watcher.match_id):
         watched[watcher.match_id][f"watcher {number} of {watcher.match_id}"] = watcher.seen
     logs = [await _logs(url, calls) for url in urls]
     for match_id in calls:
         if len({log[match_id] for log in logs}) > 1:
             raise Disproved(f"the servers tell different logs of {match_id}")
-    return {
+    proven = {
         match_id: prove(logs[0][match_id].splitlines(), about, watched[match_id]) for match_id, about in calls.items()
     }
+    if fed:
+        feed = await _feed(urls[0])
+        _prove_feed(feed, proven)
+        told = [(event["position"], event["hash"]) for event in feed]
+        for watcher in crowd.watchers:
+            begun = watcher.began_after
+            if not watcher.match_id and watcher.seen != told[begun : begun + len(watcher.seen)]:
+                raise Disproved("who watched the feed saw another one")
+    return proven
+
+
+def _prove_feed(feed: Iterable[dict[str, Any]], logs: Mapping[str, Verified]) -> None:
+    """The feed has no gap, and tells of these matches what their logs tell."""
+    told: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for position, event in enumerate(feed, 1):
+        if event["position"] != position:
+            raise Disproved(f"the feed has {event['position']} in place {position}")
+        told[event["match"]].append((event["seq"], event["hash"]))
+    for match_id, verified in logs.items():
+        if told[match_id] != [(record.seq, record.hash) for record in verified.records]:
+            raise Disproved(f"the feed and the log of {match_id} differ")
 
 
 async def _logs(url: str, match_ids: Iterable[str]) -> dict[str, bytes]:
@@ -83,6 +113,24 @@ async def _logs(url: str, match_ids: Iterable[str]) -> dict[str, bytes]:
             if status != 200:
                 raise Disproved(f"{url} has no log of {match_id}: {status} {logs[match_id]!r}")
     return logs
+
+
+def operators_token() -> str:
+    """What an operator shows."""
+    return Tokens(SECRETS["VIDEAU_SECRET"], 1).issue("tests", OPERATE)[0]
+
+
+async def _feed(url: str) -> list[dict[str, Any]]:
+    """All events of all matches, as an operator gets them."""
+    feed: list[dict[str, Any]] = []
+    with Wire(url) as wire:
+        while True:
+            path = f"/events?limit={MOST_FED}&after={len(feed)}"
+            status, body = await wire.ask("GET", path, token=operators_token(), patience=10)
+            assert status == 200, (status, body)
+            if not body:
+                return feed
+            feed += [json.loads(line) for line in body.splitlines()]
 
 
 @asynccontextmanager
@@ -108,5 +156,5 @@ async def proven(
         async with watching(crowd.watchers):
             async with crowd.playing():
                 yield crowd
-            await caught_up(crowd.watchers, crowd.versions)
+            await caught_up((watcher for watcher in crowd.watchers if watcher.match_id), crowd.versions)
     crowd.logs = await proof(direct, crowd)

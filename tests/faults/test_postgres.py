@@ -1,8 +1,10 @@
 """PostgreSQL goes and comes back in the middle of commits: bounded waits, the truth, and no restart of ours."""
 
 import asyncio
+from urllib.parse import urlsplit
 
-from tests.faults.proof import proven
+from tests.faults.proof import operators_token, proven
+from tests.faults.watchers import Watcher, caught_up
 from tests.postgres import PostgresServer
 from tests.server import Server
 
@@ -19,15 +21,28 @@ async def test_restarts_of_postgresql_in_the_middle_of_commits_lose_nothing(
 
 
 async def test_while_postgresql_is_paused_commands_are_told_so_and_watchers_wait(
-    pair: list[Server], own_postgres: PostgresServer
+    pair: list[Server], shared: dict[str, str], own_postgres: PostgresServer
 ) -> None:
+    """Those who watch the feed too; and whoever comes while it is paused gets all there is when it goes on."""
+
+    def newest() -> int:
+        with own_postgres.connect(urlsplit(shared["VIDEAU_DATABASE_URL"]).path[1:]) as connection:
+            [position] = connection.execute("SELECT position FROM feed").fetchone() or [0]
+            return int(position)
+
+    urls = [server.base for server in pair]
+    feed = Watcher("", urls, by_sse=True, token=operators_token(), after=newest())
     async with proven(pair, 32) as crowd:
+        crowd.watch(feed)
         await crowd.more(100)
         await asyncio.to_thread(own_postgres.pause)
         try:
+            for number, game in enumerate(crowd.games):
+                crowd.watch(Watcher(game.id, urls, by_sse=number % 2 == 0))
             await crowd.until(lambda: crowd.unavailable >= 32)
         finally:
             own_postgres.resume()
         await crowd.more(100)
+        await caught_up([feed], {"": newest()})
     assert crowd.silences == 0, "a command was not answered at all"
-    assert [watcher.cuts for watcher in crowd.watchers] == [0] * 32
+    assert [watcher.cuts for watcher in crowd.watchers[:33]] == [0] * 33

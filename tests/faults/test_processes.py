@@ -20,11 +20,11 @@ async def test_kill_9_of_each_process_over_one_file_loses_nothing(tmp_path: Path
 async def _killed_in_turn(servers: list[Server], games: int) -> None:
     async with proven(servers, games) as crowd:
         for server in servers:
-            await crowd.more(2 * games)
+            await crowd.more(games)
             server.kill()
             await crowd.more(games)
             await asyncio.to_thread(server.start)
-        await crowd.more(2 * games)
+        await crowd.more(games)
     assert sum(call.losses for call in crowd.calls) > 10
     assert sum(watcher.cuts for watcher in crowd.watchers) > games / 2
 

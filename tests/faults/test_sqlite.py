@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.crowd import MUTATIONS, READ, Crowd, Unavailable
 from tests.faults.processes import Unprivileged, processes
-from tests.faults.proof import proof, proven
+from tests.faults.proof import operators_token, proof, proven
 from tests.server import Server
 
 
@@ -98,13 +98,18 @@ async def test_a_corrupt_page_costs_the_matches_that_it_holds_and_no_others(
             for query in (MUTATIONS["roll"], READ):
                 with pytest.raises(Unavailable):
                     await hit.post(hit.wires[0], query, {"id": match_id}, hit.players[0])
-            status, body = await hit.wires[0].ask("GET", f"/matches/{match_id}/events", patience=10)
-            assert (status, b"UNAVAILABLE" in body) == (503, True)
+            for path in (f"/matches/{match_id}/events", "/events"):
+                status, body = await hit.wires[0].ask("GET", path, token=operators_token(), patience=10)
+                assert (status, b"UNAVAILABLE" in body) == (503, True)
+        await proof([server.base], stored.second, fed=False)
+        with (crowd := Crowd(guests=2)).at([server.base]):
+            await crowd.register()
+            await crowd.open_games(2)
+            async with crowd.playing():
+                await crowd.more(50)
+        await proof([server.base], crowd, fed=False)
         [line] = said(server)
         assert re.fullmatch(r"the database .*videau\.db is damaged, or not a database: .+", line)
-        await proof([server.base], stored.second)
-        async with proven([server], 4) as crowd:
-            await crowd.more(50)
         server.stop()
         with file.open("r+b") as mended:
             mended.seek(page)

@@ -23,22 +23,37 @@ class Cut(Exception):
 
 
 class Watcher:
-    """One who watches one match to its end, at one server after the other."""
+    """One who watches one match to its end, or the feed of all matches, at one server after the other."""
 
-    def __init__(self, match_id: str, urls: Sequence[str], *, by_sse: bool = False, silence: float = 20) -> None:
+    def __init__(
+        self,
+        match_id: str,
+        urls: Sequence[str],
+        *,
+        by_sse: bool = False,
+        after: int = 0,
+        silence: float = 20,
+        token: str | None = None,
+    ) -> None:
+        """Without a match it is the feed, which takes an operator's token. By SSE, a line that has been silent for so
+        many seconds is given up."""
         self.match_id = match_id
         self.seen: Seen = []
+        self.began_after = after
         self.cuts = 0
         self.task: asyncio.Task[None] | None = None
-        self._urls, self._by_sse, self._silence = cycle(urls), by_sse, silence
+        self._urls, self._by_sse, self._silence, self._token = cycle(urls), by_sse, silence, token
 
     @property
     def after(self) -> int:
         """The number of the last event seen."""
-        return self.seen[-1][0] if self.seen else 0
+        return self.seen[-1][0] if self.seen else self.began_after
 
-    async def run(self) -> None:
-        """Watch until the match is over."""
+    def start(self) -> None:
+        """Watch from now on, until the match is over or the task is cancelled."""
+        self.task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
         while True:
             url = next(self._urls)
             stream = self._sse(url) if self._by_sse else self._websocket(url)
@@ -82,21 +97,24 @@ class Watcher:
     async def _sse(self, url: str) -> AsyncGenerator[tuple[int, str]]:
         at = urlsplit(url)
         reader, writer = await asyncio.wait_for(asyncio.open_connection(at.hostname, at.port), 5)
+        path = f"/matches/{self.match_id}/events" if self.match_id else "/events"
+        lines = [f"GET {path} HTTP/1.1", f"host: {at.hostname}", "accept: text/event-stream"]
+        if self.after:
+            lines.append(f"last-event-id: {self.after}")
+        if self._token:
+            lines.append(f"authorization: Bearer {self._token}")
         try:
-            resume = f"last-event-id: {self.after}\r\n" if self.after else ""
-            path = f"/matches/{self.match_id}/events"
-            fields = f"host: {at.hostname}\r\naccept: text/event-stream\r\n{resume}"
-            writer.write(f"GET {path} HTTP/1.1\r\n{fields}\r\n".encode())
-            status = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            status = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._silence)).split()[1]
             if status == b"204":
                 return
-            if status[:1] == b"5":
+            if status == b"503":
                 raise Cut(status)
             assert status == b"200", status
             while (line := await asyncio.wait_for(reader.readline(), self._silence)).endswith(b"\n"):
                 if line.startswith(b"data: "):
                     record = json.loads(line[6:])
-                    yield record["seq"], record["hash"]
+                    yield record["seq"] if self.match_id else record["position"], record["hash"]
                 elif line == b"0\r\n":
                     return
             raise Cut("closed")
@@ -105,21 +123,20 @@ class Watcher:
 
 
 @asynccontextmanager
-async def watching(watchers: Iterable[Watcher]) -> AsyncIterator[None]:
-    """They watch while the block lasts."""
-    tasks = []
+async def watching(watchers: list[Watcher]) -> AsyncIterator[None]:
+    """They watch while the block lasts, and so do those that start and join them."""
     for watcher in watchers:
-        watcher.task = asyncio.create_task(watcher.run())
-        tasks.append(watcher.task)
+        watcher.start()
     try:
         yield
-        for task in tasks:
-            if task.done():
-                task.result()
     finally:
+        tasks = [watcher.task for watcher in watchers if watcher.task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
 
 
 async def caught_up(watchers: Iterable[Watcher], versions: Mapping[str, int], seconds: float = 20) -> None:
@@ -131,7 +148,7 @@ async def caught_up(watchers: Iterable[Watcher], versions: Mapping[str, int], se
                 for watcher in behind:
                     if watcher.task is not None and watcher.task.done():
                         watcher.task.result()
-                        raise AssertionError(f"{watcher.match_id} has ended for a watcher at {watcher.after}")
+                        raise AssertionError(f"{watcher.match_id} has ended at {watcher.after} for one who watches it")
                 await asyncio.sleep(0.01)
     except TimeoutError:
         told = [f"{each.match_id}: {each.after} of {versions[each.match_id]}" for each in behind]
