@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -13,6 +14,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Send
 
 from domain.board import Color
 from domain.mat import write_mat
@@ -77,7 +79,7 @@ async def match_events(request: Request) -> Response:
         if head.match.winner and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
         return _streamed(_live(context, head.match.id, after))
-    return _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
+    return await _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
 
 
 async def _live(context: Context, match_id: str, after: int) -> AsyncGenerator[ServerSentEvent]:
@@ -118,8 +120,8 @@ async def all_events(request: Request) -> Response:
     limit = _number("limit", request.query_params.get("limit", str(FEED)))
     if not 1 <= limit <= MOST_FED:
         raise Problem(400, ErrorCode.BAD_INPUT, f"limit is {limit}; 1 to {MOST_FED} events can be asked for")
-    lines = _fed(context, after, limit)
-    return StreamingResponse(lines, media_type="application/x-ndjson", headers={"cache-control": "no-store"})
+    headers = {"cache-control": "no-store"}
+    return await _begun(_fed(context, after, limit), media_type="application/x-ndjson", headers=headers)
 
 
 async def _fed(context: Context, after: int, limit: int) -> AsyncIterator[str]:
@@ -131,10 +133,13 @@ async def _fed(context: Context, after: int, limit: int) -> AsyncIterator[str]:
 async def _fed_live(context: Context, after: int) -> AsyncGenerator[ServerSentEvent]:
     """The events after a position, and those to come, looked for every second."""
     while True:
-        while page := await context.table.feed(after, PAGE):
-            for fed in page:
-                yield ServerSentEvent(encode_fed(*fed), id=str(fed.position))
-            after = page[-1].position
+        try:
+            while page := await context.table.feed(after, PAGE):
+                for fed in page:
+                    yield ServerSentEvent(encode_fed(*fed), id=str(fed.position))
+                after = page[-1].position
+        except Unavailable as error:
+            logger.error("the feed waits: %s", error)
         await asyncio.sleep(1)
 
 
@@ -160,7 +165,7 @@ async def export_json(request: Request) -> Response:
             comma = ","
         yield f'],"signedHead":{signed}}}'
 
-    return _exported(request, head, "application/json", parts(), ".json")
+    return await _exported(request, head, "application/json", parts(), ".json")
 
 
 async def export_mat(request: Request) -> Response:
@@ -168,7 +173,7 @@ async def export_mat(request: Request) -> Response:
     context, head = await _match(request)
     steps = await context.table.steps(head.match.id, 0, head.version)
     text = write_mat([step.recorded.event for step in steps], await _names(context, head))
-    return _exported(request, head, "text/plain", text, ".mat", f"{head.match.id}.mat")
+    return await _exported(request, head, "text/plain", text, ".mat", f"{head.match.id}.mat")
 
 
 async def export_sgf(request: Request) -> Response:
@@ -176,7 +181,7 @@ async def export_sgf(request: Request) -> Response:
     context, head = await _match(request)
     steps = await context.table.steps(head.match.id, 0, head.version)
     text = write_sgf([step.recorded.event for step in steps], await _names(context, head))
-    return _exported(request, head, "application/x-go-sgf", text, ".sgf", f"{head.match.id}.sgf")
+    return await _exported(request, head, "application/x-go-sgf", text, ".sgf", f"{head.match.id}.sgf")
 
 
 async def import_match(request: Request) -> Response:
@@ -268,7 +273,29 @@ def _number(name: str, text: str) -> int:
     raise Problem(400, ErrorCode.BAD_INPUT, f"{name} is {text[:40]!r}; it is the number of an event, or 0")
 
 
-def _exported(
+class _Cut(StreamingResponse):
+    """A body read from the store as it goes; where that fails it is cut off, so that it cannot pass for the whole."""
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except Unavailable as error:
+            logger.error("cut off: %s", error)
+
+
+async def _begun(content: AsyncIterator[str], **more: Any) -> Response:
+    """A streamed response whose first part is there already. Raises Unavailable while it can still be answered."""
+    first = await anext(content, "")
+
+    async def parts() -> AsyncIterator[str]:
+        yield first
+        async for part in content:
+            yield part
+
+    return _Cut(parts(), **more)
+
+
+async def _exported(
     request: Request, head: Head, media_type: str, content: str | AsyncIterator[str], tag: str, name: str | None = None
 ) -> Response:
     """A version of a match, which never changes: with its tag, or 304 for who has it already."""
@@ -287,4 +314,4 @@ def _exported(
         headers["content-disposition"] = f'attachment; filename="{name}"'
     if isinstance(content, str):
         return Response(content, headers=headers, media_type=media_type)
-    return StreamingResponse(content, headers=headers, media_type=media_type)
+    return await _begun(content, headers=headers, media_type=media_type)
