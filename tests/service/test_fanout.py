@@ -27,7 +27,7 @@ from domain.plays import legal_plays
 from infra.log import Recorded
 from infra.settings import Settings
 from infra.store import SqlStore
-from service import windows, wire
+from service import audience, windows, wire
 from service.app import create_app, create_server
 from service.audience import PAYLOAD_BYTES, Audiences, Watcher
 from service.table import Request, Table, Throw
@@ -97,7 +97,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 
 def watchers(running: Running) -> list[Watcher]:
     """All that audiences serve."""
-    return [watcher for audience in running.audiences._audiences.values() for watcher in audience._watchers]
+    return [watcher for each in running.audiences._audiences.values() for watcher in each._watchers]
 
 
 async def until(happened: Callable[[], object]) -> None:
@@ -177,7 +177,7 @@ async def each_until_complete(opened: ClientConnection) -> AsyncIterator[str]:
             yield text
 
 
-async def seqs(opened: ClientConnection, last: int | None = None) -> list[int]:
+async def seqs(opened: ClientConnection, last: int | None = None, pace: float = 0) -> list[int]:
     """The numbers of the events that come, until that number or the end."""
     found: list[int] = []
     async with asyncio.timeout(SOON):
@@ -188,6 +188,7 @@ async def seqs(opened: ClientConnection, last: int | None = None) -> list[int]:
             assert message["type"] == "next", message
             assert "errors" not in message["payload"], message
             found.append(message["payload"]["data"]["matchEvents"]["seq"])
+            await asyncio.sleep(pace)
             if found[-1] == last:
                 break
     return found
@@ -211,7 +212,9 @@ DOCUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "a literal match": ('subscription { matchEvents(matchId: "MATCH") { seq match { legalPlays { notation } } } }', {}),
     "a literal start": ("subscription($id: ID!) { matchEvents(after: 2, matchId: $id) { seq match { version } } }", {}),
     "errors in each event": (f"{START}) {{ {EVENTS} {{ seq match {{ destinations(played: [[1]]) {{ to }} }} }} }}", {}),
-    "after in two places": (f"{START}) {{ {EVENTS} {{ seq match {{ destinations(from: $after) {{ to }} }} }} }}", {}),
+    "after in two places": (
+        f"{START}) {{ {EVENTS} {{ seq match {{ events(first: $after) {{ edges {{ cursor }} }} }} }} }}", {},
+    ),
     "variables deep inside": (
         f"{START}, $c: Color, $deep: Boolean!) {{ {EVENTS} {{"
         " seq match @include(if: $deep) { board(perspective: $c) { points } allowedActions(color: $c) } } }",
@@ -304,7 +307,7 @@ async def test_what_an_audience_gets_is_what_plain_execution_gives(tmp_path: Pat
         for who in viewers
     }
     assert colors == {"white": {"WHITE"}, "black": {"BLACK"}, "cleo": {None}, "nobody": {None}}
-    assert len(running.audiences) == len(running.table.windows) == 0
+    await until(lambda: not running.audiences and not running.table.windows)
 
 
 # every event, once and in order, at everybody's own pace
@@ -355,7 +358,7 @@ async def test_a_hundred_watch_a_match_from_wherever_they_like(running: Running)
         await match.publish(1_000)
         for after, watched in watching:
             assert await watched == list(range(after + 1, match.script.events + 1))
-    assert len(running.audiences) == len(running.table.windows) == 0
+    await until(lambda: not running.audiences and not running.table.windows)
 
 
 async def test_ids_are_each_sockets_own_and_free_again(running: Running) -> None:
@@ -415,14 +418,15 @@ def test_who_reads_slowly_gets_everything_in_order(
                 await match.publish()
                 await asyncio.sleep(0.001)
             await match.publish(STEPS)
-            [audience] = running.audiences._audiences.values()
-            await until(lambda: audience.newest == match.version)
-            assert sum(map(len, audience._payloads)) <= PAYLOAD_BYTES
+            [only] = running.audiences._audiences.values()
+            await until(lambda: only.newest == match.version)
+            assert sum(map(len, only._payloads)) <= PAYLOAD_BYTES
             [place] = [watcher.cursor for watcher in watchers(running) if watcher.wire is wire_of_slow]
-            assert place < match.version - len(audience._payloads), "it is behind what the audience has"
+            assert place < match.version - len(only._payloads), "it is behind what the audience has"
             assert wire_of_slow.transport.get_write_buffer_size() < 65_536 + 10_000, "nothing more is written"
-            slow_got = asyncio.create_task(seqs(slow))
+            slow_got = asyncio.create_task(seqs(slow, pace=0.003))
             slow.transport.resume_reading()
+            await until(lambda: all(watcher.cursor == match.version for watcher in watchers(running)))
             await match.publish(1_000)
             assert await quick_got == await slow_got == list(range(1, match.version + 1))
 
@@ -431,7 +435,10 @@ def test_who_reads_slowly_gets_everything_in_order(
 
 @LOOPS
 def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting(
-    loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loop: Callable[[], asyncio.AbstractEventLoop],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It learns why if it reads after all; else it is cut off. Its memory is bounded until then, and then free."""
     monkeypatch.setattr(wire, "STALL_SECONDS", 0.5)
@@ -439,7 +446,7 @@ def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting
 
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            running = await stack.enter_async_context(serving(tmp_path))
+            running = await stack.enter_async_context(serving(tmp_path, ws_ping_interval=None))
             match = await published(running)
             stalled = [await stack.enter_async_context(subscriber(running.url, receive_buffer=4096)) for _ in range(3)]
             wires = running.sockets
@@ -449,6 +456,8 @@ def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting
             await until(lambda: len(watchers(running)) == 4)
             for opened in stalled:
                 opened.transport.pause_reading()
+                plain = BIG.replace("after: $after)", "after: $after) @include(if: true)")
+                await subscribe(opened, plain, {"id": match.match_id}, "executed plainly")
             begun, slowest = match.version, 0.0
             while any(each.ready for each in wires):
                 asked = asyncio.get_running_loop().time()
@@ -468,6 +477,7 @@ def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting
             await seqs(reader, match.version)
 
     run(loop, scenario())
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
 @LOOPS
@@ -479,8 +489,7 @@ def test_a_peer_that_vanished_is_cut_off_and_leaves_nothing(
 
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            pings = {"ws_ping_interval": 0.3, "ws_ping_timeout": 0.3}
-            running = await stack.enter_async_context(serving(tmp_path, **pings))
+            running = await stack.enter_async_context(serving(tmp_path, ws_ping_interval=None))
             match = await published(running)
             for waiting in (True, False):
                 gone = await stack.enter_async_context(subscriber(running.url, receive_buffer=4096))
@@ -490,12 +499,34 @@ def test_a_peer_that_vanished_is_cut_off_and_leaves_nothing(
                 gone.transport.pause_reading()
                 while waiting and not wire_of_gone.transport.get_write_buffer_size():
                     await match.publish()
-                    await asyncio.sleep(0)
+                    await until(lambda: watchers(running)[0].cursor == match.version)
                 assert wire_of_gone.ready
-                await until(lambda: not running.sockets and not running.audiences)
-            assert not running.table.windows
+                wire_of_gone.ping_interval = wire_of_gone.ping_timeout = 0.1
+                wire_of_gone.start_keepalive()
+                await until(lambda: not running.sockets and not running.audiences and not running.table.windows)
 
     run(loop, scenario())
+
+
+async def test_who_leaves_while_others_are_written_to_gets_nothing_more(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audience, "CHUNK", 1)
+    match = await published(running)
+    async with AsyncExitStack() as stack:
+        for _ in range(3):
+            opened = await stack.enter_async_context(subscriber(running.url))
+            await subscribe(opened, WATCH, {"id": match.match_id, "after": match.version})
+        await until(lambda: len(watchers(running)) == 3 and all(not watcher.task for watcher in watchers(running)))
+        first, _, last = watchers(running)
+        before = match.version
+        await match.publish()
+        while first.cursor == before:
+            await asyncio.sleep(0)
+        assert last.cursor == before
+        last.leave()
+        await until(lambda: all(watcher.cursor == match.version for watcher in watchers(running)))
+        assert last.cursor == before
 
 
 async def test_who_could_have_taken_a_seat_joins_the_others_when_the_seats_are_taken(running: Running) -> None:
@@ -520,7 +551,7 @@ async def test_who_could_have_taken_a_seat_joins_the_others_when_the_seats_are_t
             events = [message["payload"]["data"]["matchEvents"] for message in seen]
             assert [event["seq"] for event in events] == list(range(3, last + 1))
             assert {event["match"]["viewerColor"] for event in events} == {color}
-    assert not running.audiences
+    await until(lambda: not running.audiences)
 
 
 # what it costs

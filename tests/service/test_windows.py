@@ -210,6 +210,24 @@ async def test_a_lost_ring_is_made_up_for(house: House, monkeypatch: pytest.Monk
         await until(lambda: len(seen) == played.events)
 
 
+async def test_an_own_append_and_a_ring_of_unknown_number_bring_what_was_missed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bus rings 0 when it is connected again; and what is appended here may follow what was not heard of."""
+    monkeypatch.setattr(windows, "POLL", 60)
+    played = script("real_001_galaxy1pt.mat", random.Random(11))
+    await house.append(*played.appends[0])
+    async with watching(house, played.match_id, 0) as [seen]:
+        await until(lambda: len(seen) == 2)
+        house.bus.lost = lambda: True
+        await house.append_elsewhere(played.appends[1][0])
+        await house.append(*played.appends[2])
+        await until(lambda: len(seen) == played.appends[2][0].recorded[-1].seq)
+        await house.append_elsewhere(played.appends[3][0])
+        house.windows.ring(played.match_id, 0)
+        await until(lambda: len(seen) == played.appends[3][0].recorded[-1].seq)
+
+
 async def test_who_has_seen_more_elsewhere_brings_the_news(house: House) -> None:
     """A watcher that comes from another process is ahead of a window whose rings were lost."""
     played = script("real_001_galaxy1pt.mat", random.Random(5))
