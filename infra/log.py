@@ -89,6 +89,11 @@ def encode_line(seq: int, at: str, event: str, hash_: str) -> str:
     return f'{{"at":"{at}","event":{event},"hash":"{hash_}","seq":{seq}}}'
 
 
+def encode_fed(position: int, match_id: str, seq: int, at: str, event: str, hash_: str) -> str:
+    """A record in the feed of all matches, as its line of NDJSON, without the line's end."""
+    return f'{{"at":"{at}","event":{event},"hash":"{hash_}","match":"{match_id}","position":{position},"seq":{seq}}}'
+
+
 class _Line(Struct, forbid_unknown_fields=True):
     at: str
     event: Raw

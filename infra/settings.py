@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 
@@ -20,7 +20,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """All settings; each comes from the environment variable VIDEAU_ and its name in capitals."""
 
     database_url: str = "sqlite:///videau.db"
-    """Where the store is: sqlite:/// and the path of a file."""
+    """Where the store is: sqlite:/// and the path of a file, or postgresql://user:password@host:port/name."""
+    redis_url: str | None = None
+    """Where processes ring for each other: redis://, rediss:// or unix://; None for one process alone, or few."""
     host: str = "127.0.0.1"
     port: int = 8000
     """The address to serve; port 0 takes any free one."""
@@ -31,7 +33,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     signing_key: str | None = None
     """The key that signs finished logs: 64 hexadecimal digits; None is made once and kept beside the database."""
     token_days: int = 30
-    """How long a guest's token lasts."""
+    """How long a token lasts."""
+    key_days: int = 7
+    """How long idempotency keys are remembered at least."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -43,7 +47,7 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = env.get(f"VIDEAU_{name.upper()}")
             if value in (None, ""):
                 continue
-            if name in ("port", "token_days"):
+            if name in ("port", "token_days", "key_days"):
                 value = _number(name, str(value), 0 if name == "port" else 1, 65535)
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
@@ -53,30 +57,56 @@ class Settings(Struct, frozen=True, kw_only=True):
                 raise SettingsError(f"VIDEAU_{name.upper()} has {len(secret)} characters; at least 32 are needed")
         if settings.signing_key is not None and not re.fullmatch("[0-9a-f]{64}", settings.signing_key):
             raise SettingsError("VIDEAU_SIGNING_KEY is not 64 hexadecimal digits in lower case")
-        settings.database_file  # noqa: B018 - says early what is wrong with the URL
+        settings._check()
         return settings
 
     @property
-    def database_file(self) -> Path:
-        """The SQLite file. Raises SettingsError for any other URL."""
+    def url(self) -> URL:
+        """The database, with its driver."""
+        url = make_url(self.database_url)
+        return url.set(drivername="postgresql+psycopg") if url.drivername != "sqlite" else url
+
+    @property
+    def database(self) -> str:
+        """What to call the database: its file, or its URL without the password."""
+        return self.url.database or "" if self._file else self.url.set(drivername="postgresql").render_as_string()
+
+    @property
+    def _file(self) -> Path | None:
+        return Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+
+    def _check(self) -> None:
+        """Say early what is wrong with the URLs, or missing."""
         try:
             url = make_url(self.database_url)
+            right = bool(url.database) and url.database != ":memory:"
+            right &= url.drivername in ("sqlite", "postgresql", "postgres", "postgresql+psycopg")
         except ArgumentError:
-            url = None
-        if url is None or url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+            right = False
+        if not right:
             raise SettingsError(
-                f"VIDEAU_DATABASE_URL is {self.database_url!r}; it is sqlite:/// and the path of a file, "
-                "like sqlite:///videau.db"
+                f"VIDEAU_DATABASE_URL is {_shown(self.database_url)!r}; it is sqlite:/// and the path of a file, like "
+                "sqlite:///videau.db, or postgresql://user:password@host:port/name"
             )
-        assert url.database is not None
-        return Path(url.database)
+        if self.redis_url is not None:
+            from infra.bus import RedisBus  # here, since only those who have Redis need its library
+
+            try:
+                RedisBus(self.redis_url)
+            except ValueError as error:
+                raise SettingsError(f"VIDEAU_REDIS_URL is {_shown(self.redis_url)!r}: {error}") from error
 
     def kept(self, name: str) -> str:
-        """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the database, and made once."""
+        """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the SQLite file, and made once."""
         given: str | None = getattr(self, name)
         if given is not None:
             return given
-        path = self.database_file.with_name(f"{self.database_file.name}.{name.replace('_', '-')}")
+        if self._file is None:
+            raise SettingsError(
+                f"VIDEAU_{name.upper()} is not set; with PostgreSQL it must be, the same for every process: "
+                "`openssl rand -hex 32` makes one"
+            )
+        path = self._file.with_name(f"{self._file.name}.{name.replace('_', '-')}")
         try:
             with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
                 file.write(secrets.token_hex(32))
@@ -91,3 +121,8 @@ def _number(name: str, text: str, lowest: int, highest: int) -> int:
     if text.isascii() and text.isdigit() and lowest <= int(text) <= highest:
         return int(text)
     raise SettingsError(f"VIDEAU_{name.upper()} is {text!r}; it is a number from {lowest} to {highest}")
+
+
+def _shown(url: str) -> str:
+    """The URL without the password in it."""
+    return re.sub(r"(://[^:@/]*):[^@/]*@", r"\1:***@", url)

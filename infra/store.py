@@ -1,46 +1,51 @@
-"""The event store: one table of events whose key (match id, seq) is the lock, and a row a match for lists.
+"""The event store: one table of events whose key (match id, seq) is the lock, and what follows from it for lists.
 
-Appends go through one writer, which commits what has queued up as a group. Every append is whole or absent, a conflict
-fails that append alone, and an append that has returned is on the disk (WAL, synchronous FULL).
+Appends go through one writer, which commits what has queued up as a group (infra/append.py). Every append is whole or
+absent, a conflict fails that append alone, and one that has returned is on the disk (SQLite in WAL with synchronous
+FULL, PostgreSQL with synchronous_commit on).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
-from sqlalchemy import Connection, bindparam, create_engine, event, insert, select, tuple_, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlmodel import Field, Index, SQLModel
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlmodel import SQLModel
 
 from domain.board import Color
-from domain.match import Match, Over, Waiting
+from domain.rules import fold
+from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
+from infra.database import PATIENCE, Damaged, Database, Unavailable
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time
+from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
+from infra.tables import CommandRow, EventRow, FeedRow, MatchRow, PlayerRow, WishRow
+
+__all__ = [
+    "Append", "Conflict", "Damaged", "Fed", "Key", "KeyTaken", "MatchRow", "PlayerRow", "SqlStore", "Status",
+    "Unavailable",
+]  # fmt: skip
 
 T = TypeVar("T")
 
 BATCH = 256
 """Appends that share a commit at most."""
 
+QUEUE = 10_000
+"""Appends that wait for their commit at most; more are told that the database is unavailable."""
+
 PAGE = 500
-"""Records that an export holds in memory."""
+"""Records that are held in memory when a log is read through."""
 
-
-class Unavailable(Exception):
-    """The database cannot be used now, or at all; the message says why. Nothing was written."""
-
-
-class Conflict(Exception):
-    """The match has moved on from the version that this append follows. Nothing was written."""
-
-
-class KeyTaken(Exception):
-    """The player has used this idempotency key before. Nothing was written."""
+_events, _feed, _matches, _wishes, _commands, _players = (
+    SQLModel.metadata.tables[row.__tablename__] for row in (EventRow, FeedRow, MatchRow, WishRow, CommandRow, PlayerRow)
+)
 
 
 class Status(StrEnum):
@@ -51,161 +56,74 @@ class Status(StrEnum):
     FINISHED = "finished"
 
 
-class EventRow(SQLModel, table=True):
-    """One event of one match, with its canonical JSON."""
+class Fed(NamedTuple):
+    """An event of any match, in its place among all."""
 
-    __tablename__ = "events"
-
-    match_id: str = Field(primary_key=True)
-    seq: int = Field(primary_key=True)
+    position: int
+    match_id: str
+    seq: int
     at: str
     event: str
     hash: str
 
 
-class MatchRow(SQLModel, table=True):
-    """One match as its log has it at `version`, for lists; and what is not in the log: who rolls by hand, a rematch.
+class Rebuilt(NamedTuple):
+    """What making the rows of matches anew has come to."""
 
-    Times are texts that sort (infra/log.py); scores are white's and black's.
-    """
-
-    __tablename__ = "matches"
-    __table_args__ = (Index("ix_matches_newest", "created_at", "id"),)
-
-    id: str = Field(primary_key=True)
-    version: int
-    created_at: str
-    updated_at: str
-    visibility: str
-    sandbox: bool
-    imported: bool
-    status: str = Field(index=True)
-    length: int | None
-    white: str | None = Field(default=None, index=True)
-    black: str | None = Field(default=None, index=True)
-    white_score: int
-    black_score: int
-    winner: str | None = None
-    white_auto_roll: bool = True
-    black_auto_roll: bool = True
-    rematch_by: str | None = None
+    matches: int
+    changed: int
+    removed: int
+    damaged: list[str]
 
 
-class CommandRow(SQLModel, table=True):
-    """What a player's idempotency key has brought about: these events, for an input with this fingerprint."""
-
-    __tablename__ = "commands"
-
-    player_id: str = Field(primary_key=True)
-    key: str = Field(primary_key=True)
-    fingerprint: str
-    match_id: str
-    first_seq: int
-    last_seq: int
-
-
-class PlayerRow(SQLModel, table=True):
-    """A player. The name is here and not in any log, so that it can be forgotten."""
-
-    __tablename__ = "players"
-
-    id: str = Field(primary_key=True)
-    name: str
-    created_at: str
-
-
-class Key(Struct, frozen=True):
-    """An idempotency key: whose it is, and a fingerprint of the input that it came with."""
-
-    player_id: str
-    key: str
-    fingerprint: str
-
-
-class Append(Struct, frozen=True, kw_only=True):
-    """Events to append to one match, all or none: they follow version `recorded[0].seq - 1` and make `match`."""
-
-    match: Match
-    recorded: Sequence[Recorded]
-    auto_roll: tuple[bool, bool]
-    """Whether the table rolls for white, and for black."""
-    key: Key | None = None
-
-    @property
-    def after(self) -> int:
-        """The version that these events follow; 0 for a new match."""
-        return self.recorded[0].seq - 1
-
-
-def status_of(match: Match) -> Status:
-    """The match's place in lists."""
-    if isinstance(match.phase, Over):
-        return Status.FINISHED
-    return Status.WAITING if isinstance(match.phase, Waiting) else Status.PLAYING
-
-
-def _match_values(append: Append) -> dict[str, Any]:
-    match, settings = append.match, append.match.settings
-    return {
-        "match_id": match.id,
-        "version": append.recorded[-1].seq,
-        "created_at": encode_time(append.recorded[0].at),
-        "updated_at": encode_time(append.recorded[-1].at),
-        "visibility": settings.visibility.value,
-        "sandbox": settings.sandbox is not None,
-        "imported": match.imported is not None,
-        "status": status_of(match).value,
-        "length": settings.length,
-        "white": match.white,
-        "black": match.black,
-        "white_score": match.score(Color.WHITE),
-        "black_score": match.score(Color.BLACK),
-        "winner": match.winner and match.winner.value,
-        "white_auto_roll": append.auto_roll[0],
-        "black_auto_roll": append.auto_roll[1],
-    }
-
-
-_CHANGING = (
-    "version", "updated_at", "status", "white", "black",
-    "white_score", "black_score", "winner", "white_auto_roll", "black_auto_roll",
-)  # fmt: skip
-_events, _matches, _commands, _players = (
-    SQLModel.metadata.tables[name] for name in ("events", "matches", "commands", "players")
-)
-_insert_match = insert(_matches).values(id=bindparam("match_id"))
-_update_match = (
-    update(_matches).where(_matches.c.id == bindparam("match_id")).values({name: bindparam(name) for name in _CHANGING})
-)
+class _Queued(NamedTuple):
+    append: Append
+    future: "asyncio.Future[None]"
+    deadline: float
 
 
 class SqlStore:
-    """The store in a database file. Its methods are for one event loop; what blocks runs in threads of its own."""
+    """The store in a database. Its methods are for one event loop; what blocks runs in threads of its own."""
 
-    def __init__(self, file: Path, *, create: bool) -> None:
-        """Open the file, with its tables made first if `create`. Raises Unavailable."""
-        if not create and not file.exists():
+    def __init__(self, url: URL, *, create: bool = False) -> None:
+        """Open the database; a new SQLite file gets its tables if `create`.
+
+        Raises Unavailable, also for a database whose tables are older or newer than this program.
+        """
+        self._database = Database(url)
+        file = self._database.file
+        if file is not None and not create and not file.exists():
             raise Unavailable(f"there is no database at {file}")
-        self._engine = create_engine(f"sqlite:///{file}", connect_args={"timeout": 5}, pool_size=4)
-        event.listen(self._engine, "connect", _configure)
-        event.listen(self._engine, "begin", _begin)
-        self._readers = ThreadPoolExecutor(4, "store-reader")
-        self._writer = ThreadPoolExecutor(1, "store-writer")
-        self._queue: list[tuple[Append, asyncio.Future[None]]] = []
+        problem = self._database.read_now(schema_problem)
+        if problem == EMPTY and create and file is not None:
+            try:
+                migrate(url)
+            except SchemaError as error:
+                raise Unavailable(str(error)) from error
+        elif problem:
+            raise Unavailable(f"{self._database.name}: {problem}")
+        self._queue: list[_Queued] = []
         self._writing: asyncio.Task[None] | None = None
-        with self._connection(write=create) as connection:
-            if create:
-                SQLModel.metadata.create_all(connection)
-            else:
-                connection.execute(select(_matches.c.id).limit(1))
+        self.commits = self.appended = 0
+        """Commits so far, and the appends that shared them."""
+
+    @property
+    def answering(self) -> bool:
+        """Whether the database did when it was last asked."""
+        return self._database.answering
+
+    @property
+    def waiting(self) -> int:
+        """Appends that wait for their turn to be committed."""
+        return len(self._queue)
 
     async def close(self) -> None:
-        """Finish what is queued and let the file go."""
+        """Finish what is queued and let the database go."""
         if self._writing:
             await self._writing
-        self._writer.shutdown()
-        self._readers.shutdown()
-        self._engine.dispose()
+        await self._database.close()
+
+    # the log
 
     async def read(self, match_id: str, after: int = 0, until: int | None = None) -> list[Recorded]:
         """The records of a match with after < seq <= until, in order; none for an unknown match."""
@@ -213,9 +131,7 @@ class SqlStore:
         try:
             return [Recorded(seq, decode_time(at), decode_event(text), text, hash_) for seq, at, text, hash_ in rows]
         except (msgspec.MsgspecError, ValueError) as error:
-            raise Unavailable(
-                f"the log of match {match_id} is damaged; `videau verify {match_id}` says where"
-            ) from error
+            raise Damaged(f"the log of match {match_id} is damaged; `videau verify {match_id}` says where") from error
 
     async def lines(self, match_id: str, after: int = 0, until: int | None = None) -> AsyncIterator[str]:
         """The log of a match as lines of NDJSON, just as it is stored, whatever that is; read page by page."""
@@ -231,17 +147,55 @@ class SqlStore:
         if until is not None:
             query = query.where(_events.c.seq <= until)
         query = query.order_by(_events.c.seq)
+        if not _can_be(match_id):
+            return []
         return await self._read(lambda connection: [tuple(row) for row in connection.execute(query)])
+
+    # the feed of all matches
+
+    async def feed(self, after: int, limit: int) -> list[Fed]:
+        """Events of all matches with a position after this one, in the order of commits: 1, 2, 3 …, without gaps.
+
+        What has been read stays as it is: no event ever comes in before another.
+        """
+        query = select(
+            _events.c.position, _events.c.match_id, _events.c.seq, _events.c.at, _events.c.event, _events.c.hash
+        )
+        query = query.where(_events.c.position > after).order_by(_events.c.position).limit(limit)
+        return await self._read(lambda connection: [Fed(*row) for row in connection.execute(query)])
+
+    async def position(self) -> int:
+        """The position of the newest event of all; 0 before the first."""
+        query = select(_feed.c.position)
+        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
+
+    async def news(self, after: int | None) -> tuple[int, dict[str, int]]:
+        """The newest position, and the newest seq of each match that has had events after position `after`."""
+
+        def query(connection: Connection) -> tuple[int, dict[str, int]]:
+            newest = int(connection.execute(select(_feed.c.position)).scalar_one())
+            if after is None or newest <= after:
+                return newest, {}
+            found = connection.execute(
+                select(_events.c.match_id, func.max(_events.c.seq))
+                .where(_events.c.position > after, _events.c.position <= newest)
+                .group_by(_events.c.match_id)
+            )
+            return newest, {match_id: seq for match_id, seq in found}
+
+        return await self._read(query)
+
+    # lists
 
     async def match(self, match_id: str) -> MatchRow | None:
         """The row of a match; None if there is no such match."""
         found = await self.matches([match_id])
         return found[0] if found else None
 
-    async def matches(self, ids: Sequence[str]) -> list[MatchRow]:
+    async def matches(self, ids: Iterable[str]) -> list[MatchRow]:
         """The rows of the matches that exist among `ids`."""
-        query = select(_matches).where(_matches.c.id.in_(ids))
-        return await self._read(lambda connection: _rows(MatchRow, connection.execute(query).all()))
+        query = select(_matches).where(_matches.c.id.in_(list(filter(_can_be, ids))))
+        return await self._read(lambda connection: _made(MatchRow, connection.execute(query)))
 
     async def newest(
         self,
@@ -267,74 +221,145 @@ class SqlStore:
         if status is not None:
             query = query.where(table.c.status == status.value)
         if player is not None:
+            if not _can_be(player):
+                return []
             query = query.where((table.c.white == player) | (table.c.black == player))
         query = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(first)
-        return await self._read(lambda connection: _rows(MatchRow, connection.execute(query).all()))
+        return await self._read(lambda connection: _made(MatchRow, connection.execute(query)))
+
+    async def count(self) -> int:
+        """How many matches have a log."""
+        query = select(func.count()).select_from(_events).where(_events.c.seq == 1)
+        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
+
+    async def rebuild(self, each: Callable[[], None] = lambda: None) -> Rebuilt:
+        """Make every match's row anew from its log, and remove those that have none; `each` is told of each match.
+
+        Matches may go on meanwhile: a row that is newer than the log that was read is right already.
+        """
+        changed = matches = 0
+        damaged: list[str] = []
+        last = ""
+        while ids := await self._ids(last):
+            for match_id in ids:
+                each()
+                matches += 1
+                try:
+                    records = await self.read(match_id)
+                    match = fold(recorded.event for recorded in records)
+                except (Damaged, AssertionError) as error:
+                    damaged.append(str(error) or f"the log of match {match_id} cannot be played")
+                    continue
+                at = encode_time(records[-1].at)
+                row = match_row(match, encode_time(records[0].at), records[-1].seq, at).model_dump()
+                changed += await self._database.write(partial(_put, row))
+            last = ids[-1]
+        logged = select(_events.c.match_id).where(_events.c.seq == 1)
+        orphans = delete(_matches).where(_matches.c.id.not_in(logged))
+        removed = await self._database.write(lambda connection, tries: connection.execute(orphans).rowcount)
+        return Rebuilt(matches, changed, removed, damaged)
+
+    async def _ids(self, after: str) -> list[str]:
+        """The next hundred matches that have a log, by id."""
+        query = select(_events.c.match_id).where(_events.c.match_id > after, _events.c.seq == 1)
+        query = query.order_by(_events.c.match_id).limit(100)
+        return await self._read(lambda connection: list(connection.execute(query).scalars()))
+
+    # what is not in the log
+
+    async def wishes(self, match_id: str) -> WishRow:
+        """What the players of a match wish."""
+        query = select(_wishes).where(_wishes.c.match_id == match_id)
+        found = await self._read(lambda connection: _made(WishRow, connection.execute(query)))
+        return found[0] if found else WishRow(match_id=match_id)
+
+    async def propose_rematch(self, match_id: str, by: Color, version: int, key: Key | None) -> None:
+        """Note that this side of a finished match proposes another; the first proposal stays. Raises KeyTaken."""
+        propose = update(_wishes).where(_wishes.c.match_id == match_id, _wishes.c.rematch_by.is_(None))
+
+        def work(connection: Connection, tries: int) -> None:
+            connection.execute(propose.values(rematch_by=by.value))
+            if key:
+                row = CommandRow(
+                    player_id=key.player_id,
+                    key=key.key,
+                    fingerprint=key.fingerprint,
+                    match_id=match_id,
+                    first_seq=version + 1,
+                    last_seq=version,
+                    at=encode_time(datetime.now(UTC)),
+                )
+                try:
+                    connection.execute(insert(_commands), row.model_dump())
+                except IntegrityError as error:
+                    raise KeyTaken from error
+
+        await self._database.write(work)
 
     async def command(self, player_id: str, key: str) -> CommandRow | None:
-        """What the player's idempotency key has brought about; None if it is new."""
+        """What the player's idempotency key has brought about; None if it is new, or forgotten."""
         query = select(_commands).where(_commands.c.player_id == player_id, _commands.c.key == key)
-        rows = await self._read(lambda connection: _rows(CommandRow, connection.execute(query).all()))
+        rows = await self._read(lambda connection: _made(CommandRow, connection.execute(query)))
         return rows[0] if rows else None
+
+    async def forget_keys(self, before: datetime) -> int:
+        """Forget the idempotency keys that were used before this time; how many there were."""
+        old = select(_commands.c.player_id, _commands.c.key).where(_commands.c.at < encode_time(before)).limit(1_000)
+        query = delete(_commands).where(tuple_(_commands.c.player_id, _commands.c.key).in_(old))
+        forgotten = 0
+        while number := await self._database.write(lambda connection, tries: connection.execute(query).rowcount):
+            forgotten += number
+        return forgotten
 
     async def add_players(self, players: Sequence[PlayerRow]) -> None:
         """Keep new players; those that are known already stay as they are."""
         rows = [player.model_dump() for player in players]
-        query = insert(_players).prefix_with("OR IGNORE", dialect="sqlite")
-        await self._write(lambda connection: connection.execute(query, rows))
+
+        def work(connection: Connection, tries: int) -> None:
+            dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+            connection.execute(dialect.insert(_players).on_conflict_do_nothing(), rows)
+
+        await self._database.write(work)
 
     async def players(self, ids: Iterable[str]) -> list[PlayerRow]:
         """The players that exist among `ids`."""
-        query = select(_players).where(_players.c.id.in_(list(ids)))
-        return await self._read(lambda connection: _rows(PlayerRow, connection.execute(query).all()))
+        query = select(_players).where(_players.c.id.in_(list(filter(_can_be, ids))))
+        return await self._read(lambda connection: _made(PlayerRow, connection.execute(query)))
 
-    async def propose_rematch(self, match_id: str, by: Color, version: int, key: Key | None) -> None:
-        """Note that this side of a finished match proposes another; the first proposal stays. Raises KeyTaken."""
-        query = (
-            update(_matches)
-            .where(_matches.c.id == match_id, _matches.c.rematch_by.is_(None))
-            .values(rematch_by=by.value)
-        )
-
-        def propose(connection: Connection) -> None:
-            connection.execute(query)
-            if key:
-                row = {
-                    "player_id": key.player_id,
-                    "key": key.key,
-                    "fingerprint": key.fingerprint,
-                    "match_id": match_id,
-                    "first_seq": version + 1,
-                    "last_seq": version,
-                }
-                try:
-                    connection.execute(insert(_commands), row)
-                except IntegrityError as error:
-                    raise KeyTaken from error
-
-        await self._write(propose)
+    # appending
 
     async def append(self, append: Append) -> None:
-        """Append, durably. Raises KeyTaken, Conflict or Unavailable, and then nothing of it is written."""
+        """Append, durably. Raises KeyTaken or Conflict, and then nothing of it is written; or Unavailable."""
         await self.submit(append)
 
-    def submit(self, append: Append) -> asyncio.Future[None]:
+    def submit(self, append: Append) -> "asyncio.Future[None]":
         """Queue an append; what it comes to is what `append` returns or raises."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((append, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        if len(self._queue) >= QUEUE:
+            future.set_exception(Unavailable(f"{QUEUE} commands wait for the database already"))
+            return future
+        self._queue.append(_Queued(append, future, loop.time() + PATIENCE))
         if self._writing is None:
             self._writing = asyncio.create_task(self._drain())
         return future
 
     async def _drain(self) -> None:
+        """Commit what is queued, group by group."""
         loop = asyncio.get_running_loop()
         while self._queue:
-            batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+            batch = self._next_batch()
+            if not batch:
+                continue
+            expiring = loop.call_at(batch[-1].deadline, self._expire)
             try:
-                outcomes = await loop.run_in_executor(self._writer, self._commit, [append for append, _ in batch])
-            except Exception as error:
+                outcomes = await self._commit([queued.append for queued in batch], batch[-1].deadline - loop.time())
+            except Unavailable as error:
                 outcomes = [error] * len(batch)
-            for (_, future), outcome in zip(batch, outcomes, strict=True):
+            expiring.cancel()
+            self.commits += 1
+            self.appended += outcomes.count(None)
+            for (_, future, _), outcome in zip(batch, outcomes, strict=True):
                 if future.done():
                     continue
                 if outcome is None:
@@ -343,121 +368,70 @@ class SqlStore:
                     future.set_exception(outcome)
         self._writing = None
 
-    def _commit(self, appends: list[Append]) -> list[Exception | None]:
-        """Commit those that conflict with nothing, as one transaction; for each, None or why not."""
-        outcomes: list[Exception | None] = []
-        accepted: list[Append] = []
-        with self._connection(write=True) as connection:
-            query = select(_matches.c.id, _matches.c.version).where(_matches.c.id.in_({a.match.id for a in appends}))
-            versions = {row.id: row.version for row in connection.execute(query.with_for_update())}
-            keys = [(append.key.player_id, append.key.key) for append in appends if append.key]
-            taken: set[tuple[str, str]] = set()
-            if keys:
-                used = tuple_(_commands.c.player_id, _commands.c.key)
-                found = connection.execute(select(_commands.c.player_id, _commands.c.key).where(used.in_(keys)))
-                taken = {(row.player_id, row.key) for row in found}
-            for append in appends:
-                key = append.key and (append.key.player_id, append.key.key)
-                if key in taken:
-                    outcomes.append(KeyTaken())
-                elif versions.get(append.match.id, 0) != append.after:
-                    outcomes.append(Conflict())
-                else:
-                    versions[append.match.id] = append.recorded[-1].seq
-                    if key:
-                        taken.add(key)
-                    accepted.append(append)
-                    outcomes.append(None)
-            if accepted:
-                self._insert(connection, accepted)
+    def _next_batch(self) -> list[_Queued]:
+        """The next appends, in order: one for each match and key, the others wait."""
+        batch: list[_Queued] = []
+        left: list[_Queued] = []
+        taken: set[object] = set()
+        for n, queued in enumerate(self._queue):
+            append = queued.append
+            key = append.key and (append.key.player_id, append.key.key)
+            if len(batch) == BATCH:
+                left += self._queue[n:]
+                break
+            if queued.future.cancelled():
+                continue
+            if append.match.id in taken or (key and key in taken):
+                left.append(queued)
+            else:
+                taken |= {append.match.id, key} if key else {append.match.id}
+                batch.append(queued)
+        self._queue = left
+        return batch
+
+    def _expire(self) -> None:
+        """Those that have waited too long for their turn are told so, and will not be written."""
+        for queued in self._queue:
+            if not queued.future.done():
+                queued.future.set_exception(Unavailable(f"no commit for {PATIENCE:.0f} seconds"))
+        self._queue.clear()
+
+    async def _commit(self, appends: Sequence[Append], patience: float) -> list[Exception | None]:
+        try:
+            return await self._database.write(lambda connection, tries: commit(connection, appends, tries), patience)
+        except Unavailable as error:
+            cause = error.__cause__
+            if len(appends) == 1 or not isinstance(cause, DatabaseError) or isinstance(cause, OperationalError):
+                raise
+        outcomes: list[Exception | None] = []  # one of them cannot be written: it shall not stop the others
+        for append in appends:
+            try:
+                outcomes += await self._commit([append], PATIENCE)
+            except Unavailable as error:
+                outcomes.append(error)
         return outcomes
 
-    def _insert(self, connection: Connection, appends: list[Append]) -> None:
-        created = [_match_values(append) for append in appends if not append.after]
-        if created:
-            connection.execute(_insert_match, created)
-        changed = [
-            {name: value for name, value in _match_values(append).items() if name in ("match_id", *_CHANGING)}
-            for append in appends
-            if append.after
-        ]
-        if changed:
-            connection.execute(_update_match, changed)
-        connection.execute(
-            insert(_events),
-            [
-                {
-                    "match_id": append.match.id,
-                    "seq": recorded.seq,
-                    "at": encode_time(recorded.at),
-                    "event": recorded.text,
-                    "hash": recorded.hash,
-                }
-                for append in appends
-                for recorded in append.recorded
-            ],
-        )
-        commands = [
-            {
-                "player_id": append.key.player_id,
-                "key": append.key.key,
-                "fingerprint": append.key.fingerprint,
-                "match_id": append.match.id,
-                "first_seq": append.recorded[0].seq,
-                "last_seq": append.recorded[-1].seq,
-            }
-            for append in appends
-            if append.key
-        ]
-        if commands:
-            connection.execute(insert(_commands), commands)
-
     async def _read(self, query: Callable[[Connection], T]) -> T:
-        def run() -> T:
-            with self._connection(write=False) as connection:
-                return query(connection)
-
-        return await asyncio.get_running_loop().run_in_executor(self._readers, run)
-
-    async def _write(self, query: Callable[[Connection], object]) -> None:
-        def run() -> None:
-            with self._connection(write=True) as connection:
-                query(connection)
-
-        await asyncio.get_running_loop().run_in_executor(self._writer, run)
-
-    @contextmanager
-    def _connection(self, *, write: bool) -> Iterator[Connection]:
-        """One transaction; whatever is wrong with the database becomes Unavailable."""
-        try:
-            with self._engine.connect().execution_options(write=write) as connection, connection.begin():
-                yield connection
-        except DBAPIError as error:
-            raise Unavailable(_explained(self._engine.url.database, error)) from error
+        return await self._database.read(query)
 
 
-def _explained(file: str | None, error: DBAPIError) -> str:
-    cause = str(error.orig)
-    if "locked" in cause:
-        return f"the database {file} is locked by another program"
-    if "not a database" in cause or "malformed" in cause:
-        return f"the database {file} is damaged, or not a database: {cause}"
-    if "no such table" in cause or "no such column" in cause:
-        return f"{file} is not a database of this version of Videau: {cause}"
-    return f"the database {file} cannot be used: {cause}"
+def _can_be(id_: str) -> bool:
+    """Whether this can be an id at all: PostgreSQL has no text with a NUL."""
+    return "\0" not in id_
 
 
-def _rows(kind: type[T], rows: Iterable[Any]) -> list[T]:
+def _made(kind: type[T], rows: Iterable[Any]) -> list[T]:
     return [kind(**row._mapping) for row in rows]
 
 
-def _configure(connection: Any, _: object) -> None:
-    """Hand transactions to us rather than to the driver, and make a commit mean that it is on the disk."""
-    connection.isolation_level = None
-    for pragma in ("journal_mode = WAL", "synchronous = FULL"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: Connection) -> None:
-    write = connection.get_execution_options().get("write")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+def _put(row: dict[str, Any], connection: Connection, tries: int) -> bool:
+    """Make this the match's row, unless that is newer; whether it was another."""
+    query = select(_matches).where(_matches.c.id == row["id"]).with_for_update()
+    found = connection.execute(query).mappings().first()
+    if found is None:
+        connection.execute(insert(_matches), row)
+    elif found["version"] <= row["version"] and dict(found) != row:
+        connection.execute(update(_matches).where(_matches.c.id == row["id"]).values(row))
+    else:
+        return False
+    return True

@@ -1,30 +1,33 @@
 """The ASGI application: the store, the table, and the routes."""
 
+import asyncio
 import gc
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
-import httptools
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from infra.bus import LocalBus
+from infra.bus import Bus, LocalBus, RedisBus
 from infra.dice import Chains
 from infra.settings import Settings
 from infra.signing import Signer
-from infra.store import SqlStore
+from infra.store import SqlStore, Unavailable
 from service import limits
 from service.auth import Context, Tokens
 from service.endpoint import Endpoint
+from service.errors import logger
 from service.problems import FORESEEN, answer_problem
 from service.routes import routes
 from service.table import Table
+from service.wire import BoundedHttp, BoundedWebSocket
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
 <h1>Videau</h1><p>Backgammon as a service. Play, watch and replay whole matches through the GraphQL API at
@@ -37,11 +40,18 @@ def create_app(settings: Settings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        store = SqlStore(settings.database_file, create=True)
-        app.state.table = Table(store, LocalBus(), chains, signer)
+        store = app.state.store = SqlStore(settings.url, create=True)
+        bus: Bus = RedisBus(settings.redis_url) if settings.redis_url else LocalBus()
+        table = app.state.table = Table(store, bus, chains, signer)
+        app.state.bus, app.state.windows = bus, table.windows
+        bus.start(table.windows.ring)
+        forgetting = asyncio.create_task(_forget_keys(store, timedelta(days=settings.key_days)))
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
         yield
+        forgetting.cancel()
+        table.windows.close()
+        await bus.close()
         await store.close()
 
     tokens = Tokens(settings.kept("secret"), settings.token_days)
@@ -65,20 +75,14 @@ def create_app(settings: Settings) -> Starlette:
     return app
 
 
-class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's HTTP, which takes headers of any size, with an end to them."""
-
-    _left = limits.HEADER_BYTES
-
-    def on_message_begin(self) -> None:
-        self._left = limits.HEADER_BYTES
-        super().on_message_begin()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._left -= len(name) + len(value)
-        if self._left < 0:
-            raise httptools.HttpParserError("the headers are too large")
-        super().on_header(name, value)
+async def _forget_keys(store: SqlStore, kept: timedelta) -> None:
+    """Forget old idempotency keys, once an hour; several processes may."""
+    while True:
+        await asyncio.sleep(random.uniform(1800, 5400))
+        try:
+            await store.forget_keys(datetime.now(UTC) - kept)
+        except Unavailable as error:
+            logger.error("old idempotency keys are kept for now: %s", error)
 
 
 def create_server(app: ASGIApp) -> uvicorn.Server:
@@ -88,7 +92,7 @@ def create_server(app: ASGIApp) -> uvicorn.Server:
             app,
             log_level="warning",
             http=BoundedHttp,
-            ws="websockets-sansio",
+            ws=BoundedWebSocket,
             ws_max_size=limits.MESSAGE_BYTES,
             ws_per_message_deflate=False,
             timeout_keep_alive=75,

@@ -1,6 +1,7 @@
-"""Who is calling: a token that says which player, signed here (JWT, HS256)."""
+"""Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256)."""
 
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -10,39 +11,45 @@ import jwt
 
 from service.errors import ApiError, ErrorCode
 from service.table import Table
+from service.windows import Step
 
 ISSUER = "videau"
+
+OPERATE = "operate"
+"""The scope of an operator's token: to read what is everybody's."""
 
 KEPT_TOKENS = 10_000
 """Tokens whose signature need not be checked again."""
 
 
 class Tokens:
-    """Makes and reads the tokens of guests."""
+    """Makes and reads the tokens of guests and operators."""
 
     def __init__(self, secret: str, days: int) -> None:
         self._secret = secret
         self._lasts = timedelta(days=days)
         self._signed = lru_cache(KEPT_TOKENS)(self._read)
 
-    def issue(self, player_id: str) -> tuple[str, datetime]:
-        """A token for a player, and when it expires."""
+    def issue(self, player_id: str, scope: str | None = None) -> tuple[str, datetime]:
+        """A token for a player, or with scope OPERATE for an operator of this name, and when it expires."""
         now = datetime.now(UTC)
         claims = {"iss": ISSUER, "sub": player_id, "iat": now, "exp": now + self._lasts}
+        if scope is not None:
+            claims["scope"] = scope
         return jwt.encode(claims, self._secret, algorithm="HS256"), now + self._lasts
 
-    def player(self, token: str) -> str:
-        """The id of the player whose token it is. Raises ApiError TOKEN_EXPIRED or TOKEN_INVALID."""
+    def holder(self, token: str) -> tuple[str, str | None]:
+        """Whose token it is, and its scope. Raises ApiError TOKEN_EXPIRED or TOKEN_INVALID."""
         try:
-            player_id, expires = self._signed(token)
+            holder, scope, expires = self._signed(token)
         except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError) as error:
             raise ApiError(ErrorCode.TOKEN_INVALID, f"this token cannot be used: {error}") from error
         if expires <= time.time():
             raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")
-        return player_id
+        return holder, scope
 
-    def _read(self, token: str) -> tuple[str, float]:
-        """Whose token it is and when it expires; its signature and form are right. What is right once stays so."""
+    def _read(self, token: str) -> tuple[str, str | None, float]:
+        """Whose token it is, its scope and when it expires; its signature and form are right, and stay so."""
         claims = jwt.decode(
             token,
             self._secret,
@@ -50,7 +57,7 @@ class Tokens:
             issuer=ISSUER,
             options={"require": ["iss", "sub", "iat", "exp"], "verify_exp": False},
         )
-        return str(claims["sub"]), float(claims["exp"])
+        return str(claims["sub"]), claims.get("scope"), float(claims["exp"])
 
 
 @dataclass
@@ -61,6 +68,8 @@ class Context:
     tokens: Tokens
     viewer: str | None = None
     """The player's id; None for an anonymous caller."""
+    operates: bool = False
+    """Whether the caller is an operator, who plays nothing and may read everything."""
     connection_params: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -70,6 +79,16 @@ class Context:
             raise ApiError(ErrorCode.UNAUTHENTICATED, "only a player may do that: registerGuest gives you a token")
         return self.viewer
 
+    def check_operator(self) -> None:
+        """Raises ApiError UNAUTHENTICATED or FORBIDDEN for whoever is no operator."""
+        if not self.operates:
+            code = ErrorCode.UNAUTHENTICATED if self.viewer is None else ErrorCode.FORBIDDEN
+            raise ApiError(code, "only an operator may do that: `videau token` makes an operator's token")
+
+    def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
+        """What the caller sees of a match after a number; see Table.watch."""
+        return self.table.watch(match_id, after, self.viewer)
+
     async def identify(self, authorization: str | None) -> None:
         """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises ApiError TOKEN_…."""
         if authorization is None:
@@ -77,7 +96,10 @@ class Context:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise ApiError(ErrorCode.TOKEN_INVALID, "authorization is `Bearer` and a token")
-        viewer = self.tokens.player(token.strip())
+        viewer, scope = self.tokens.holder(token.strip())
+        if scope == OPERATE:
+            self.operates = True
+            return
         if not await self.table.names([viewer]):
             raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
         self.viewer = viewer

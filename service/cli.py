@@ -23,13 +23,14 @@ from domain.matchfile import FileError
 from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import evolve, fold
+from infra import migrations
 from infra.bus import LocalBus
 from infra.dice import Chains
 from infra.log import Broken, Recorded, event_schema, signed_head, verify
 from infra.matchfiles import read_file
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
-from infra.store import SqlStore, Unavailable
+from infra.store import Rebuilt, SqlStore, Unavailable
 from service.table import Table
 
 T = TypeVar("T")
@@ -56,13 +57,13 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     settings = _settings(database_url=database_url, host=host, port=port)
     try:
         app = create_app(settings)
-        SqlStore(settings.database_file, create=True)
+        SqlStore(settings.url, create=True)
     except (SettingsError, Unavailable) as error:
         _fail(str(error))
     bound = listener(settings.host, settings.port)
     address = f"http://{settings.host}:{bound.getsockname()[1]}"
     click.echo(
-        f"Videau serves {address}, and keeps its matches in {settings.database_file}.\n"
+        f"Videau serves {address}, and keeps its matches in {settings.database}.\n"
         f"  GraphQL   {address}/graphql  (POST; live matches by websocket, graphql-transport-ws)\n"
         "  Schema    videau schema\n"
         "  Tour      README.md, five minutes with curl\n"
@@ -70,6 +71,20 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     )
     sys.stdout.flush()
     create_server(app).run(sockets=[bound])
+
+
+@main.command()
+@_database
+def migrate(database_url: str | None) -> None:
+    """Bring the database's tables to this version: all of it, or nothing. Only forwards: keep a backup."""
+    settings = _settings(database_url=database_url)
+    try:
+        done = migrations.migrate(settings.url)
+    except migrations.SchemaError as error:
+        _fail(f"cannot migrate {settings.database}: {error}")
+    for line in done:
+        click.echo(line)
+    click.echo(f"{settings.database} is at revision {migrations.HEAD}{'' if done else ': nothing to do'}")
 
 
 @main.command()
@@ -137,7 +152,7 @@ def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
     counts = Counter[str]()
 
     async def run() -> None:
-        store = SqlStore(settings.database_file, create=True)
+        store = SqlStore(settings.url, create=True)
         try:
             chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
             table = Table(store, LocalBus(), chains, signer)
@@ -203,6 +218,48 @@ def verify_command(database_url: str | None, file_or_match: str, key: str | None
 
 
 @main.command()
+@_database
+def rebuild(database_url: str | None) -> None:
+    """Make the rows of matches, which lists are read from, anew from the logs; also while the service runs."""
+    settings = _settings(database_url=database_url)
+
+    async def run() -> Rebuilt:
+        store = SqlStore(settings.url)
+        try:
+            with click.progressbar(length=await store.count(), label="rebuilding", file=sys.stderr) as bar:
+                return await store.rebuild(lambda: bar.update(1))
+        finally:
+            await store.close()
+
+    try:
+        rebuilt = asyncio.run(run())
+    except Unavailable as error:
+        _fail(str(error))
+    for problem in rebuilt.damaged:
+        click.echo(f"videau: {problem}", err=True)
+    click.echo(
+        f"{rebuilt.matches} matches: {rebuilt.changed} rows were wrong or missing, {rebuilt.removed} had no log, "
+        f"{len(rebuilt.damaged)} logs are damaged"
+    )
+    if rebuilt.damaged:
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("name")
+def token(name: str) -> None:
+    """Print a token for the operator NAME, who may read the feed of all matches (GET /events)."""
+    from service.auth import OPERATE, Tokens  # here, so that the other commands start faster
+
+    settings = _settings()
+    try:
+        tokens = Tokens(settings.kept("secret"), settings.token_days)
+    except SettingsError as error:
+        _fail(str(error))
+    click.echo(tokens.issue(name, OPERATE)[0])
+
+
+@main.command()
 @click.option("--events", "of_events", is_flag=True, help="The JSON Schema of the events in a log instead.")
 def schema(of_events: bool) -> None:
     """Print the GraphQL schema (SDL)."""
@@ -260,7 +317,7 @@ def _stored(
     """What `read` finds of a match in the database; a failure if that is nothing."""
 
     async def run() -> list[T]:
-        store = SqlStore(settings.database_file, create=False)
+        store = SqlStore(settings.url)
         try:
             return await read(store, settings, match_id)
         finally:
@@ -272,7 +329,7 @@ def _stored(
     except (Unavailable, SettingsError) as error:
         _fail(str(error))
     if not found:
-        _fail(f"there is no match {match_id!r} in {settings.database_file}")
+        _fail(f"there is no match {match_id!r} in {settings.database}")
     return found
 
 

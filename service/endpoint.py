@@ -20,15 +20,17 @@ from strawberry.http import GraphQLHTTPResponse, GraphQLRequestData
 from strawberry.http.exceptions import WebSocketDisconnected
 from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
 from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
-from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler
+from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler, Operation
 from strawberry.types import ExecutionResult
 from strawberry.types.graphql import OperationType
 
 from infra.store import Unavailable
 from service import limits
+from service.audience import Audiences, Watcher
 from service.auth import Context
 from service.errors import ApiError, ErrorCode, coded_all, is_ambiguous
 from service.schema import schema
+from service.wire import EXTENSION, BoundedWebSocket
 
 CONNECTION_INIT_SECONDS = 10
 
@@ -63,7 +65,16 @@ class _Pong(Struct, tag_field="type", tag="pong"):
 
 
 class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
-    """The protocol, with every message's form checked and the token in connection_init."""
+    """The protocol, with every message's form checked, the token in connection_init, and subscriptions in audiences."""
+
+    view: "Endpoint"
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        scope = given["websocket"].ws.scope
+        self.wire: BoundedWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
+        if self.wire is not None:
+            self.wire.on_drain = self._flush
 
     async def handle_message(self, message: Any) -> None:
         try:
@@ -92,6 +103,30 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             await self.websocket.send_json({"id": read.id, "type": "error", "payload": [too_many.formatted]})
             return
         await super().handle_message(message)
+
+    async def run_operation(self, operation: Operation[Context, None]) -> None:
+        watcher = None
+        if self.wire is not None:
+            watcher = await self.view.audiences.watcher(self, self.wire, self.context, operation)
+        if watcher is None:
+            await super().run_operation(operation)
+        else:
+            self.operations[operation.id] = watcher  # type: ignore[assignment] # an id in use, with or without a task
+            await watcher.catch_up()
+
+    async def cleanup_operation(self, operation_id: str) -> None:
+        operation = self.operations.get(operation_id)
+        if isinstance(operation, Watcher):
+            del self.operations[operation_id]
+            operation.leave()
+        else:
+            await super().cleanup_operation(operation_id)
+
+    def _flush(self) -> None:
+        """The client reads again."""
+        for operation in list(self.operations.values()):
+            if isinstance(operation, Watcher):
+                operation.flush()
 
     async def handle_task_exception(self, error: Exception) -> None:
         """Log it, unless it is only that the client has gone."""
@@ -131,6 +166,7 @@ class Endpoint(GraphQL[Context, None]):
             max_subscriptions_per_connection=None,  # _Handler counts them, and says so with a code
             allowed_origins=allowed_origins,
         )
+        self.audiences = Audiences(schema)
         self._new_context = new_context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

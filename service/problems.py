@@ -48,7 +48,8 @@ def problem_of(error: Exception) -> Problem:
         case GraphQLError():
             code = str((error.extensions or {}).get("code", ErrorCode.BAD_REQUEST))
             unauthenticated = code in (ErrorCode.UNAUTHENTICATED, ErrorCode.TOKEN_INVALID, ErrorCode.TOKEN_EXPIRED)
-            return Problem(401 if unauthenticated else 400, code, error.message)
+            status = 403 if code == ErrorCode.FORBIDDEN else 401 if unauthenticated else 400
+            return Problem(status, code, error.message)
         case HTTPException():
             return Problem(error.status_code, ErrorCode.BAD_REQUEST, error.detail)
         case _:

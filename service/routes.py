@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import timedelta
 
 import msgspec
@@ -17,12 +18,15 @@ from domain.board import Color
 from domain.mat import write_mat
 from domain.matchfile import ReadMatch
 from domain.sgf import write_sgf
-from infra.log import encode_line, encode_time
+from infra.bus import Bus, RedisBus
+from infra.log import encode_fed, encode_line, encode_time
 from infra.matchfiles import read_file
+from infra.store import PAGE, Unavailable
 from service import limits
 from service.auth import Context
-from service.errors import ErrorCode
+from service.errors import ErrorCode, logger
 from service.limits import all_limits
+from service.metrics import metrics
 from service.problems import Problem
 from service.table import Head
 
@@ -35,8 +39,14 @@ RETRY = 2_000
 STREAM_LIFETIME = timedelta(minutes=30)
 """A stream of events ends after this, so that its client comes back, perhaps to another process."""
 
+FEED, MOST_FED = 1_000, 10_000
+"""Events of all matches that one request gets, and can get."""
+
+READY = 2
+"""Seconds in which the database must answer, for a process to be ready."""
+
 _ZIPPED = [Middleware(GZipMiddleware, minimum_size=1_000)]
-_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def routes() -> list[Route]:
@@ -47,10 +57,12 @@ def routes() -> list[Route]:
         Route("/matches/{id}.json", export_json, middleware=_ZIPPED),
         Route("/matches/{id}.mat", export_mat, middleware=_ZIPPED),
         Route("/matches/{id}.sgf", export_sgf, middleware=_ZIPPED),
+        Route("/events", all_events, middleware=_ZIPPED),
         Route("/keys", keys),
         Route("/limits", limits_),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
+        Route("/metrics", metrics),
     ]
 
 
@@ -64,25 +76,66 @@ async def match_events(request: Request) -> Response:
     if "text/event-stream" in request.headers.get("accept", ""):
         if head.match.winner and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
-        live = _live(context, head.match.id, after)
-        return EventSourceResponse(live, ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"})
+        return _streamed(_live(context, head.match.id, after))
     return _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
 
 
-async def _live(context: Context, match_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
-    """The events after a number, each with it as id; until the match is over or the stream has lived long enough."""
+async def _live(context: Context, match_id: str, after: int) -> AsyncGenerator[ServerSentEvent]:
+    """The events after a number, each with it as id, until the match is over."""
+    async with aclosing(context.watch(match_id, after)) as steps:
+        async for step in steps:
+            r = step.recorded
+            yield ServerSentEvent(encode_line(r.seq, encode_time(r.at), r.text, r.hash), id=str(r.seq))
+
+
+def _streamed(events: AsyncGenerator[ServerSentEvent]) -> Response:
+    return EventSourceResponse(
+        _for_a_while(events), ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"}
+    )
+
+
+async def _for_a_while(events: AsyncGenerator[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
+    """The events until they end, or the stream has lived long enough."""
     ends = asyncio.get_running_loop().time() + STREAM_LIFETIME.total_seconds()
     yield ServerSentEvent(retry=RETRY, comment="videau")
-    steps = context.table.watch(match_id, after, context.viewer)
-    try:
-        async with asyncio.timeout_at(ends):
-            async for step in steps:
-                r = step.recorded
-                yield ServerSentEvent(encode_line(r.seq, encode_time(r.at), r.text, r.hash), id=str(r.seq))
-    except TimeoutError:
-        yield ServerSentEvent(comment="come back")
-    finally:
-        await steps.aclose()
+    async with aclosing(events):
+        try:
+            async with asyncio.timeout_at(ends):
+                async for each in events:
+                    yield each
+        except TimeoutError:
+            yield ServerSentEvent(comment="come back")
+
+
+async def all_events(request: Request) -> Response:
+    """The events of all matches in one order, for operators: lines of NDJSON, or live as server-sent events."""
+    context = await _context(request)
+    context.check_operator()
+    resumed = request.headers.get("last-event-id")
+    after = _number("Last-Event-ID" if resumed else "after", resumed or request.query_params.get("after", "0"))
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return _streamed(_fed_live(context, after))
+    limit = _number("limit", request.query_params.get("limit", str(FEED)))
+    if not 1 <= limit <= MOST_FED:
+        raise Problem(400, ErrorCode.BAD_INPUT, f"limit is {limit}; 1 to {MOST_FED} events can be asked for")
+    lines = _fed(context, after, limit)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers={"cache-control": "no-store"})
+
+
+async def _fed(context: Context, after: int, limit: int) -> AsyncIterator[str]:
+    while limit and (page := await context.table.feed(after, min(limit, PAGE))):
+        yield "".join(encode_fed(*fed) + "\n" for fed in page)
+        after, limit = page[-1].position, limit - len(page)
+
+
+async def _fed_live(context: Context, after: int) -> AsyncGenerator[ServerSentEvent]:
+    """The events after a position, and those to come, looked for every second."""
+    while True:
+        while page := await context.table.feed(after, PAGE):
+            for fed in page:
+                yield ServerSentEvent(encode_fed(*fed), id=str(fed.position))
+            after = page[-1].position
+        await asyncio.sleep(1)
 
 
 async def _ndjson(context: Context, head: Head, after: int) -> AsyncIterator[str]:
@@ -174,9 +227,17 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """The process can serve matches: its database answers."""
-    await _new_context(request).table.row("")
-    return JSONResponse({"status": "ok"})
+    """The process can serve matches: its database answers. Without Redis it does too, with slower news."""
+    bus: Bus = request.app.state.bus
+    redis = {"redis": "ok" if bus.connected else "down"} if isinstance(bus, RedisBus) else {}
+    try:
+        async with asyncio.timeout(READY):
+            await _new_context(request).table.position()
+    except (TimeoutError, Unavailable) as error:
+        logger.error("not ready: %s", error or f"the database has not answered for {READY} seconds")
+        detail = "the database does not answer"
+        raise Problem(503, ErrorCode.UNAVAILABLE, detail, database="down", **redis) from error
+    return JSONResponse({"status": "ok", "database": "ok", **redis})
 
 
 def _new_context(request: Request) -> Context:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -341,8 +342,9 @@ class Subscription:
         match_id: MatchId,
         after: Annotated[int, strawberry.argument(description="The last seq that you have seen; 0 is the start.")] = 0,
     ) -> AsyncIterator[EventView]:
-        async for step in info.context.table.watch(match_id, after, info.context.viewer):
-            yield event_view(step)
+        async with aclosing(info.context.watch(match_id, after)) as steps:
+            async for step in steps:
+                yield event_view(step)
 
 
 class _RefusalHandler(strawberry.ExceptionHandler[RuleError | Refused, Refusal]):

@@ -8,7 +8,7 @@ decided again. A refusal is never taken from a stale match either.
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from domain.board import Color
 from domain.breach import Breach, RuleError
 from domain.commands import Command, Commit, Create, Join, Roll
-from domain.events import Created, Event, Settings, Visibility
+from domain.events import Created, Event, Joined, Settings, Visibility
 from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll
 from domain.matchfile import ReadMatch
@@ -25,10 +25,11 @@ from domain.rules import decide, evolve, fold, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import Chains
 from infra.ids import id_from, new_id
-from infra.log import GENESIS, Broken, Recorded, encode_time, record, signed_head, verify
+from infra.log import GENESIS, Broken, encode_time, record, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
-from infra.store import Append, Conflict, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
+from infra.store import Append, Conflict, Fed, Key, KeyTaken, MatchRow, PlayerRow, SqlStore, Status, Unavailable
+from service.windows import Step, Windows
 
 KEPT_MATCHES = 10_000
 """Folded matches kept in memory."""
@@ -38,13 +39,6 @@ ATTEMPTS = 20
 
 KEPT_NAMES = 100_000
 """Names of players kept in memory."""
-
-
-class Step(Struct, frozen=True):
-    """One recorded event and the match after it."""
-
-    recorded: Recorded
-    match: Match
 
 
 class Head(Struct, frozen=True):
@@ -106,13 +100,15 @@ class Table:
 
     def __init__(self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer) -> None:
         self.signer = signer
+        self.windows = Windows(store, bus)
+        """Where matches are watched; a bus that is started rings here."""
         self._store = store
         self._bus = bus
         self._chains = chains
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._names: OrderedDict[str, str] = OrderedDict()
-        self._ringing: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
 
     # players
 
@@ -190,16 +186,15 @@ class Table:
         successor = rematch_id(match_id)
         if existing := await self._newest(successor):
             return Done(existing, [])
-        row = await self._store.match(match_id)
-        if row is None or row.rematch_by in (None, color):
+        proposed_by = (await self._store.wishes(match_id)).rematch_by
+        if proposed_by in (None, color):
             try:
                 await self._store.propose_rematch(match_id, color, head.version, request.key)
             except KeyTaken:
                 replayed = await self._replayed(request)
                 assert replayed is not None
                 return replayed
-            row = await self._store.match(match_id)
-            if row is None or row.rematch_by == color:
+            if (await self._store.wishes(match_id)).rematch_by == color:
                 return Done(head, [])
         return await self._accept_rematch(head, color, successor, request)
 
@@ -250,7 +245,7 @@ class Table:
             known = await self._newest(match_id)
             assert known is not None
             return True, known
-        head = _head_of(append)
+        head = _head_of(append, (False, False))
         self._keep(head)
         return False, head
 
@@ -265,9 +260,8 @@ class Table:
                 if head is None and not newest:
                     head, newest = await self._newest(match_id), True
                 try:
-                    append, steps = self._decided(head, request, plan)
-                    done = Done(_head_of(append), steps)
-                    await self._recorded(append, done.head)
+                    append, done = self._decided(head, request, plan)
+                    await self._recorded(append, done)
                 except RuleError as error:
                     if not newest:
                         head = None
@@ -285,30 +279,33 @@ class Table:
                     return done
         raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
 
-    async def _recorded(self, append: Append, head: Head) -> None:
-        """Store what happened, and ring for it: also when whoever asked has gone before it was stored."""
+    async def _recorded(self, append: Append, done: Done) -> None:
+        """Store what happened, and tell of it: also when whoever asked has gone before it was stored."""
         stored = self._store.submit(append)
         try:
             await asyncio.shield(stored)
         except asyncio.CancelledError:
-            ringing = asyncio.create_task(self._ring_when(stored, head))
-            self._ringing.add(ringing)
-            ringing.add_done_callback(self._ringing.discard)
+            telling = asyncio.create_task(self._tell_when(stored, done))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
             raise
-        await self._ring(head)
+        self._tell(done)
 
-    async def _ring_when(self, stored: asyncio.Future[None], head: Head) -> None:
+    async def _tell_when(self, stored: asyncio.Future[None], done: Done) -> None:
         with suppress(Conflict, KeyTaken, Unavailable):
             await stored
-            await self._ring(head)
+            self._tell(done)
 
-    async def _ring(self, head: Head) -> None:
+    def _tell(self, done: Done) -> None:
+        """Keep what is stored now, show it to who watches here, and ring for who watches elsewhere."""
+        head = done.head
         self._keep(head)
-        await self._bus.publish(head.match.id, head.version)
+        self.windows.extend(head.match.id, done.steps)
+        self._bus.publish(head.match.id, head.version)
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
-    ) -> tuple[Append, list[Step]]:
+    ) -> tuple[Append, Done]:
         """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
         commands, auto_roll = plan(head, self._thrown)
         if head is not None and request.expected_version not in (None, head.version):
@@ -336,8 +333,10 @@ class Table:
         if head is not None:
             at = max(at, head.at)
         recorded = record(head.hash if head else GENESIS, head.version if head else 0, at, events)
-        append = Append(match=after, recorded=recorded, auto_roll=auto_roll, key=request.key)
-        return append, [Step(*pair) for pair in zip(recorded, states, strict=True)]
+        wishes = auto_roll if head is None or auto_roll != head.auto_roll else None
+        append = Append(match=after, recorded=recorded, auto_roll=wishes, key=request.key)
+        steps = [Step(*pair) for pair in zip(recorded, states, strict=True)]
+        return append, Done(_head_of(append, auto_roll), steps)
 
     def _thrown(self, match: Match, by: Color | None, entropy: str) -> Roll:
         """The next roll: what a sandbox's script says, else what the next link of the match's chain gives."""
@@ -381,10 +380,18 @@ class Table:
         """What lists know of a match."""
         return await self._store.match(match_id)
 
+    async def feed(self, after: int, limit: int) -> list[Fed]:
+        """Events of all matches; see SqlStore.feed."""
+        return await self._store.feed(after, limit)
+
+    async def position(self) -> int:
+        """The position of the newest event of all."""
+        return await self._store.position()
+
     async def rematch_of(self, match_id: str) -> tuple[Color | None, Head | None]:
         """Who has proposed a rematch of this match, and the rematch if it has begun."""
-        row = await self._store.match(match_id)
-        proposed_by = Color(row.rematch_by) if row and row.rematch_by else None
+        wishes = await self._store.wishes(match_id)
+        proposed_by = Color(wishes.rematch_by) if wishes.rematch_by else None
         return proposed_by, await self._newest(rematch_id(match_id)) if proposed_by else None
 
     async def newest(
@@ -438,23 +445,22 @@ class Table:
 
         Raises RuleError MATCH_NOT_FOUND, and STALE_VERSION for an `after` that the match has not come to.
         """
-        head = await self.head(match_id, viewer)
+        head = await self.watchable(match_id, after, viewer)
+        steps = self.windows.past if head.match.winner else self.windows.steps
+        async with aclosing(steps(match_id, after)) as found:
+            async for step in found:
+                yield step
+
+    async def watchable(self, match_id: str, after: int, viewer: str | None) -> Head:
+        """A match that `viewer` may watch from number `after` on, as this process knows it. Raises as `watch` does."""
+        head = self._heads.get(match_id)
+        if head is None or not visible(head.match, viewer) or not 0 <= after <= head.version:
+            head = await self.head(match_id, viewer)
         if not 0 <= after <= head.version:
             raise RuleError(
                 Breach.STALE_VERSION, f"after is {after}; the match is at version {head.version}, and 0 is its start"
             )
-        if after == head.version:
-            match: Match | None = head.match
-        else:
-            match = await self._match_at(match_id, after)
-        with self._bus.subscribe(match_id) as wakes:
-            async for _ in wakes:
-                for recorded in await self._store.read(match_id, after):
-                    match = evolve(match, recorded.event)
-                    after = recorded.seq
-                    yield Step(recorded, match)
-                if match is not None and match.winner:
-                    return
+        return head
 
     async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
         match: Match | None = None
@@ -462,10 +468,6 @@ class Table:
             match = evolve(match, recorded.event)
             if recorded.seq > after:
                 yield Step(recorded, match)
-
-    async def _match_at(self, match_id: str, version: int) -> Match | None:
-        records = await self._store.read(match_id, 0, version)
-        return fold(recorded.event for recorded in records) if records else None
 
     async def _newest(self, match_id: str, row: MatchRow | None = None) -> Head | None:
         """The match as the store has it now, or as it had it when it gave `row`; None if there is none."""
@@ -476,10 +478,13 @@ class Table:
         if not records:
             return known
         match = fold((recorded.event for recorded in records), known.match if known else None)
-        row = row or await self._store.match(match_id)
-        assert row is not None
+        if known is not None and not any(isinstance(recorded.event, Joined) for recorded in records):
+            auto_roll = known.auto_roll
+        else:
+            wishes = await self._store.wishes(match_id)
+            auto_roll = wishes.white_auto_roll, wishes.black_auto_roll
         last = records[-1]
-        head = Head(match, last.seq, last.hash, last.at, (row.white_auto_roll, row.black_auto_roll))
+        head = Head(match, last.seq, last.hash, last.at, auto_roll)
         self._keep(head)
         return head
 
@@ -503,9 +508,9 @@ def rematch_id(match_id: str) -> str:
     return id_from(f"rematch of {match_id}")
 
 
-def _head_of(append: Append) -> Head:
+def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:
     last = append.recorded[-1]
-    return Head(append.match, last.seq, last.hash, last.at, append.auto_roll)
+    return Head(append.match, last.seq, last.hash, last.at, auto_roll)
 
 
 def _not_found(match_id: str) -> RuleError:

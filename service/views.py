@@ -27,7 +27,8 @@ from infra.store import Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
-from service.table import Head, Proof, Step
+from service.table import Head, Proof
+from service.windows import Step
 
 Info = strawberry.Info[Context, None]
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from service.cli import listener
 from service.endpoint import Endpoint
 from service.limits import QUERY_TOKENS, QueryLimits
 from service.schema import PlayInput
-from service.table import Step
 from service.views import EVENT_TYPES, Answer, Happened, MatchView, event_view
+from service.windows import Step
 
 
 def constant() -> Happened:

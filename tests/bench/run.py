@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from msgspec.structs import replace
+from sqlalchemy.engine import make_url
 
 from domain.board import BAR, OFF, Board, Color, Dice, Side
 from domain.commands import Command, Create, Join, Move, Roll
@@ -37,6 +37,7 @@ from infra.dice import Chains
 from infra.log import GENESIS, decode_event, encode_event, encode_line, encode_time, record, verify
 from infra.matchfiles import read_file
 from infra.store import Append, SqlStore
+from tests.bench.light import MOVE, ROLL, STATE, Connection
 from tests.client import register
 from tests.server import Server
 
@@ -268,7 +269,7 @@ def export_row() -> tuple[str, ...]:
 
     async def peak(length: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            store = SqlStore(Path(folder) / "videau.db", create=True)
+            store = SqlStore(make_url(f"sqlite:///{folder}/videau.db"), create=True)
             match = fold(events)
             recorded = record(GENESIS, 0, datetime.now(UTC), (events * 20)[:length])
             await store.append(Append(match=match, recorded=recorded, auto_roll=(True, True)))
@@ -299,37 +300,6 @@ def import_row() -> tuple[str, ...]:
 
 
 # commands over HTTP
-
-
-MATCH = "version phase toAct dice white { checkers } black { checkers }"
-ANSWER = f"... on Happened {{ match {{ {MATCH} }} events {{ seq kind }} }} ... on Refusal {{ code message }}"
-ROLL = f"mutation($m: ID!) {{ answer: roll(matchId: $m) {{ {ANSWER} }} }}"
-MOVE = f"mutation($m: ID!, $p: [[Int!]!]!) {{ answer: move(matchId: $m, play: {{moves: $p}}) {{ {ANSWER} }} }}"
-STATE = f"query($m: ID!) {{ match(id: $m) {{ {MATCH} }} }}"
-
-
-class Connection:
-    """One kept-alive HTTP connection, as light as it can be: the server is what is measured."""
-
-    def __init__(self, url: str, token: str | None) -> None:
-        host, port = url.removeprefix("http://").removesuffix("/graphql").split(":")
-        self._address = host, int(port)
-        authorization = f"authorization: Bearer {token}\r\n" if token else ""
-        self._head = f"POST /graphql HTTP/1.1\r\nhost: {host}\r\n{authorization}content-type: application/json\r\n"
-
-    async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(*self._address)
-
-    async def post(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
-        body = json.dumps({"query": query, "variables": variables})
-        self._writer.write(f"{self._head}content-length: {len(body)}\r\n\r\n{body}".encode())
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-        assert found
-        answer = json.loads(await self._reader.readexactly(int(found[1])))
-        assert "errors" not in answer, answer
-        data: dict[str, Any] = answer["data"]
-        return data
 
 
 async def answered_by_us(server: Server) -> float:

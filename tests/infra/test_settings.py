@@ -10,7 +10,8 @@ from infra.settings import Settings, SettingsError
 
 def test_an_empty_environment_gives_the_embedded_default() -> None:
     settings = Settings.from_env({})
-    assert settings.database_file == Path("videau.db")
+    assert (settings.url.get_backend_name(), settings.database) == ("sqlite", "videau.db")
+    assert settings.redis_url is None
     assert (settings.host, settings.port) == ("127.0.0.1", 8000)
 
 
@@ -35,6 +36,19 @@ def test_what_is_given_comes_before_the_environment() -> None:
         ("VIDEAU_DATABASE_URL", "sqlite:///:memory:", "VIDEAU_DATABASE_URL is"),
         ("VIDEAU_DATABASE_URL", "videau.db", "VIDEAU_DATABASE_URL is 'videau.db'"),
         ("VIDEAU_DATABASE_URL", "mysql://host/db", "VIDEAU_DATABASE_URL is 'mysql://host/db'"),
+        ("VIDEAU_DATABASE_URL", "postgresql://host", "VIDEAU_DATABASE_URL is 'postgresql://host'"),
+        ("VIDEAU_DATABASE_URL", "mysql://me:pass@host/db", "VIDEAU_DATABASE_URL is 'mysql://me:***@host/db'"),
+        (
+            "VIDEAU_REDIS_URL",
+            "http://host",
+            "VIDEAU_REDIS_URL is 'http://host': no URL of a Redis: that is like redis://",
+        ),
+        (
+            "VIDEAU_REDIS_URL",
+            "redis://me:pass@host?what=this",
+            "VIDEAU_REDIS_URL is 'redis://me:***@host?what=this': no",
+        ),
+        ("VIDEAU_KEY_DAYS", "0", "VIDEAU_KEY_DAYS is '0'"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:
@@ -58,3 +72,18 @@ def test_a_given_secret_is_used_and_none_is_kept(tmp_path: Path) -> None:
     env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db", "VIDEAU_SECRET": "s" * 32}
     assert Settings.from_env(env).kept("secret") == "s" * 32
     assert not (tmp_path / "videau.db.secret").exists()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_a_postgresql_is_named_without_its_password(scheme: str) -> None:
+    settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"{scheme}://me:secret@host:5433/videau"})
+    assert settings.url.drivername == "postgresql+psycopg"
+    assert settings.database == "postgresql://me:***@host:5433/videau"
+
+
+@pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])
+def test_with_postgresql_each_secret_must_be_given(name: str) -> None:
+    """Every process has the same: no file of one machine can hold it."""
+    settings = Settings.from_env({"VIDEAU_DATABASE_URL": "postgresql://host/videau"})
+    with pytest.raises(SettingsError, match=f"VIDEAU_{name.upper()} is not set; with PostgreSQL it must be"):
+        settings.kept(name)

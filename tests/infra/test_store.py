@@ -1,30 +1,41 @@
-"""The event store on a real SQLite file, and what it says when the file cannot be used."""
+"""The event store on a real SQLite file and a real PostgreSQL, and what it says when they cannot be used."""
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL, make_url
 
 from domain.board import Color
 from domain.commands import Create, Join
 from domain.events import Event, Settings, Visibility
 from domain.match import Match
 from domain.rules import decide, evolve, fold
+from infra.append import commit
+from infra.database import Database
 from infra.log import GENESIS, encode_event, record
-from infra.store import Append, Conflict, Key, KeyTaken, PlayerRow, SqlStore, Status, Unavailable
+from infra.store import Append, Conflict, Damaged, Key, KeyTaken, PlayerRow, SqlStore, Status, Unavailable
 
 NOW = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    opened = SqlStore(tmp_path / "videau.db", create=True)
+async def store(database: URL) -> AsyncIterator[SqlStore]:
+    opened = SqlStore(database, create=True)
     yield opened
     await opened.close()
+
+
+def run(database: URL, statement: str) -> None:
+    """Somebody else writes into the database."""
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
 
 
 def created(match_id: str, key: Key | None = None, **settings: object) -> Append:
@@ -69,7 +80,9 @@ async def test_the_row_of_a_match_follows_its_log(store: SqlStore) -> None:
     await store.append(joined(first, "bob"))
     row = await store.match("m1")
     assert row is not None
-    assert (row.version, row.status, row.black, row.black_auto_roll) == (3, "playing", "bob", False)
+    assert (row.version, row.status, row.black) == (3, "playing", "bob")
+    wishes = await store.wishes("m1")
+    assert (wishes.white_auto_roll, wishes.black_auto_roll) == (True, False)
 
 
 async def test_of_fifty_appends_at_one_version_one_wins(store: SqlStore) -> None:
@@ -95,9 +108,9 @@ async def test_a_conflict_fails_its_own_append_alone(store: SqlStore) -> None:
     assert [type(outcome) for outcome in outcomes] == [type(None)] * 5 + [Conflict] + [type(None)] * 5
 
 
-async def test_two_stores_on_one_file_cannot_both_append(tmp_path: Path) -> None:
-    """A second process is another store on the same file."""
-    stores = [SqlStore(tmp_path / "videau.db", create=True) for _ in range(2)]
+async def test_two_stores_on_one_database_cannot_both_append(database: URL) -> None:
+    """A second process is another store on the same database."""
+    stores = [SqlStore(database, create=True) for _ in range(2)]
     first = created("m1")
     await stores[0].append(first)
     tries = [stores[n % 2].append(joined(first, f"player {n}")) for n in range(20)]
@@ -141,28 +154,142 @@ async def test_pages_stay_as_they_are_while_matches_come(store: SqlStore) -> Non
     assert [row.id for row in (*first, *second)] == [f"m{n}" for n in range(9, 1, -1)]
 
 
-async def test_a_stored_event_is_its_canonical_json(store: SqlStore, tmp_path: Path) -> None:
+async def test_a_stored_event_is_its_canonical_json(store: SqlStore) -> None:
     append = created("m1")
     await store.append(append)
-    rows = sqlite3.connect(tmp_path / "videau.db").execute("SELECT event FROM events ORDER BY seq").fetchall()
+    fed = await store.feed(0, 10)
     events: list[Event] = [r.event for r in append.recorded]
-    assert [text for (text,) in rows] == [encode_event(event) for event in events]
+    assert [each.event for each in fed] == [encode_event(event) for event in events]
 
 
 async def test_a_commit_is_on_the_disk_before_it_is_answered(store: SqlStore) -> None:
-    """WAL with synchronous FULL (2), on the writer's own connection."""
-    with store._connection(write=True) as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    """SQLite: WAL with synchronous FULL (2), on the writer's own connection. PostgreSQL: synchronous_commit."""
+
+    def durability(connection: object, tries: int) -> list[object]:
+        dialect = connection.dialect.name  # type: ignore[attr-defined]
+        asked = {"sqlite": ["PRAGMA journal_mode", "PRAGMA synchronous"], "postgresql": ["SHOW synchronous_commit"]}
+        return [connection.exec_driver_sql(each).scalar() for each in asked[dialect]]  # type: ignore[attr-defined]
+
+    assert await store._database.write(durability) in (["wal", 2], ["on"])
 
 
-async def test_a_damaged_event_is_said_to_be_damaged(store: SqlStore, tmp_path: Path) -> None:
+async def test_a_damaged_event_is_said_to_be_damaged(store: SqlStore, database: URL) -> None:
     await store.append(created("m1"))
-    with sqlite3.connect(tmp_path / "videau.db") as other:
-        other.execute('UPDATE events SET event = \'{"kind":"nonsense"}\' WHERE seq = 2')
-    with pytest.raises(Unavailable, match="the log of match m1 is damaged"):
+    run(database, 'UPDATE events SET event = \'{"kind":"nonsense"}\' WHERE seq = 2')
+    with pytest.raises(Damaged, match="the log of match m1 is damaged"):
         await store.read("m1")
     assert len([line async for line in store.lines("m1")]) == 2
+
+
+async def test_all_events_have_one_order_without_gaps(store: SqlStore) -> None:
+    """However they were grouped, and with conflicts among them."""
+    firsts = [created(f"m{n}") for n in range(30)]
+    await asyncio.gather(*(store.append(first) for first in firsts))
+    tries = [*(joined(first, "bob") for first in firsts), *(joined(first, "cid") for first in firsts)]
+    outcomes = await asyncio.gather(*(store.append(each) for each in tries), return_exceptions=True)
+    assert outcomes.count(None) == 30
+    fed = [*await store.feed(0, 37), *await store.feed(37, 100)]
+    assert [each.position for each in fed] == list(range(1, 91))
+    assert await store.feed(90, 10) == []
+    for first in firsts:
+        assert [each.seq for each in fed if each.match_id == first.match.id] == [1, 2, 3]
+    assert await store.news(60) == (90, {each.match_id: 3 for each in fed if each.position > 60})
+    assert await store.news(None) == (90, {})
+
+
+async def test_no_event_slips_in_behind_one_that_was_read(store: SqlStore, database: URL) -> None:
+    """Two transactions that commit out of order: the first to take its place holds it, so that the other waits."""
+    late = Database(database)
+    connection = late._engine.connect()
+    transaction = connection.begin()
+    assert commit(connection, [created("late")], tries=0) == [None]
+    other = asyncio.create_task(store.append(created("other")))
+    if not late.is_sqlite:
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        while not await store._read(lambda c: c.exec_driver_sql(waiting).scalar()):
+            assert not other.done()
+    assert await store.feed(0, 10) == []
+    transaction.commit()
+    await other
+    fed = await store.feed(0, 10)
+    assert [(each.position, each.match_id) for each in fed] == [(1, "late"), (2, "late"), (3, "other"), (4, "other")]
+    connection.close()
+    await late.close()
+
+
+async def test_a_transaction_that_began_earlier_comes_later_if_it_commits_later(database: URL) -> None:
+    """Whoever has read up to a position misses nothing by going on from there."""
+    store, late = SqlStore(database, create=True), Database(database)
+    if late.is_sqlite:  # there, who has begun to write holds the lock: the case above
+        await store.close()
+        return
+    connection = late._engine.connect()
+    transaction = connection.begin()
+    connection.exec_driver_sql(
+        "INSERT INTO players (id, name, created_at) VALUES ('x', 'x', 'x')"
+    )  # it has a number now
+    await store.append(created("other"))
+    seen = await store.feed(0, 10)
+    commit(connection, [created("late")], tries=0)
+    assert await store.feed(seen[-1].position, 10) == []
+    transaction.commit()
+    assert [each.match_id for each in await store.feed(seen[-1].position, 10)] == ["late", "late"]
+    connection.close()
+    await late.close()
+    await store.close()
+
+
+async def test_rows_of_matches_are_made_anew_from_their_logs(store: SqlStore, database: URL) -> None:
+    for n in range(5):
+        first = created(f"m{n}")
+        await store.append(first)
+        if n % 2:
+            await store.append(joined(first, "bob"))
+    before = [row.model_dump() for row in await store.newest(first=9, viewer="ann")]
+    assert await store.rebuild() == (5, 0, 0, [])
+    run(database, "UPDATE matches SET white_score = 7, status = 'finished' WHERE id = 'm1'")
+    run(database, "DELETE FROM matches WHERE id = 'm2'")
+    run(database, "UPDATE matches SET id = 'nobody' WHERE id = 'm3'")
+    assert await store.rebuild() == (5, 3, 1, [])
+    assert [row.model_dump() for row in await store.newest(first=9, viewer="ann")] == before
+
+
+async def test_one_that_cannot_be_written_does_not_stop_those_beside_it(store: SqlStore, database: URL) -> None:
+    """Events without their match's row: a damaged database fails the match it concerns, and no other."""
+    await store.append(created("m1"))
+    run(database, "DELETE FROM matches")
+    outcomes = await asyncio.gather(*(store.append(created(f"m{n}")) for n in range(4)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), Unavailable, type(None), type(None)]
+    assert [each.match_id for each in await store.feed(2, 100)] == ["m0", "m0", "m2", "m2", "m3", "m3"]
+
+
+async def test_keys_are_forgotten_when_they_are_old(store: SqlStore) -> None:
+    await store.append(created("m1", Key("ann", "k", "input")))
+    assert await store.forget_keys(NOW) == 0
+    assert await store.command("ann", "k") is not None
+    assert await store.forget_keys(NOW + timedelta(seconds=1)) == 1
+    assert await store.command("ann", "k") is None
+
+
+async def test_an_append_that_was_committed_without_an_answer_is_done_when_tried_again(store: SqlStore) -> None:
+    """The connection was lost after the commit: the second try finds its own events, and no conflict."""
+    first = created("m1", Key("ann", "k", "input"))
+    await store.append(first)
+    assert await store._database.write(lambda connection, tries: commit(connection, [first], tries=1)) == [None]
+    other = created("m1", Key("ann", "k2", "input"))
+    other = Append(
+        match=other.match, recorded=record(GENESIS, 0, NOW + timedelta(1), [r.event for r in other.recorded])
+    )
+    [outcome] = await store._database.write(lambda connection, tries: commit(connection, [other], tries=1))
+    assert isinstance(outcome, Conflict)
+
+
+async def test_what_can_be_no_id_is_not_found(store: SqlStore) -> None:
+    """PostgreSQL has no text with a NUL in it."""
+    assert await store.match("a\0") is None
+    assert await store.read("a\0") == []
+    assert await store.newest(first=1, player="a\0") == []
+    assert await store.players(["a\0"]) == []
 
 
 async def test_players_are_kept(store: SqlStore) -> None:
@@ -176,22 +303,15 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     file = tmp_path / "videau.db"
     file.write_bytes(b"not a database at all, whatever it is" * 100)
     with pytest.raises(Unavailable, match="damaged, or not a database"):
-        SqlStore(file, create=True)
-
-
-def test_a_database_of_something_else_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "videau.db"
-    sqlite3.connect(file).execute("CREATE TABLE recipes (name TEXT)").connection.close()
-    with pytest.raises(Unavailable, match="not a database of this version of Videau"):
-        SqlStore(file, create=False)
+        SqlStore(make_url(f"sqlite:///{file}"), create=True)
 
 
 def test_a_missing_file_is_not_made_by_looking_for_it(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="there is no database at"):
-        SqlStore(tmp_path / "videau.db", create=False)
+        SqlStore(make_url(f"sqlite:///{tmp_path}/videau.db"))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="unable to open"):
-        SqlStore(tmp_path / "nowhere" / "videau.db", create=True)
+        SqlStore(make_url(f"sqlite:///{tmp_path}/nowhere/videau.db"), create=True)

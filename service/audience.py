@@ -1,0 +1,416 @@
+"""Audiences: identical subscriptions to the events of a match, executed and encoded once for all who sent them.
+
+Subscriptions are identical when their document, operation, variables and match are, and what their viewers may see: who
+has a seat, or could take one, is an audience of its own; all others see what an anonymous caller sees. Only where they
+begin (`after`) may differ. An audience runs the plain execution once, keeps its newest payloads, and writes them to the
+sockets itself. Who is behind those payloads is served by an execution of its own until it has caught up.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from graphql import (
+    FieldNode,
+    GraphQLError,
+    IntValueNode,
+    OperationDefinitionNode,
+    OperationType,
+    StringValueNode,
+    ValueNode,
+    VariableNode,
+    Visitor,
+    visit,
+)
+from msgspec import Struct
+from strawberry.schema import BaseSchema
+from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Operation
+from strawberry.types.execution import ExecutionResult, PreExecutionError
+
+from domain.breach import RuleError
+from domain.match import Match
+from infra.store import Unavailable
+from service import limits
+from service.auth import Context
+from service.errors import logger
+from service.limits import Parsing
+from service.windows import STEPS, Step
+from service.wire import BoundedWebSocket, text_frame
+
+FIELD = "matchEvents"
+
+PAYLOAD_BYTES = 262_144
+"""What an audience keeps of its newest payloads, of which there are as many as steps in a window."""
+
+CHUNK = 250
+"""Sockets written to before others have their turn."""
+
+TURNS = 4
+"""Watchers that catch up by an execution of their own at the same time, so that they delay nobody else much."""
+
+
+class Socket(Protocol):
+    """The operations of one websocket, one of which a watcher is."""
+
+    def forget_id(self, id: str) -> None:
+        """The operation is over and its id free."""
+
+
+class Watcher:
+    """A subscription of one socket: its place in the audience, and no queue."""
+
+    __slots__ = ("audience", "cursor", "id", "prefix", "socket", "task", "wire")
+
+    def __init__(self, audience: "Audience", socket: Socket, wire: BoundedWebSocket, id: str, after: int) -> None:
+        self.audience = audience
+        self.socket = socket
+        self.wire = wire
+        self.id = id
+        self.prefix = _prefix(id)
+        self.cursor = after
+        self.task = asyncio.current_task()
+        """What serves it while it is not served by the audience."""
+
+    def leave(self) -> None:
+        """Watch no more."""
+        self.audience.leave(self)
+        if self.task is not None:
+            self.task.cancel()
+
+    def flush(self) -> None:
+        """Write what the audience has for it, as far as the socket takes it, and at the end that it is complete."""
+        audience = self.audience
+        while self.task is None and self.wire.ready and self.cursor < audience.newest:
+            payload = audience.payload(self.cursor + 1)
+            if payload is None:
+                self.task = asyncio.create_task(self.catch_up())
+            else:
+                self._write(payload)
+        if self.task is None and self.wire.ready and audience.over:
+            self._complete()
+
+    async def catch_up(self) -> None:
+        """Be served by an execution of its own until the audience has what comes next; then by the audience."""
+        over = False
+        try:
+            while not over and not self.audience.has_next(self.cursor):
+                over = await self._served_alone()
+        except Exception as error:
+            over = True
+            logger.error("unforeseen error of a watcher", exc_info=error)
+        if over:
+            await self.wire.writable.wait()
+        self.task = None
+        if not over:
+            self.flush()
+        elif self.wire.ready:
+            self._complete()
+
+    async def _served_alone(self) -> bool:
+        """Whether all there is has been sent."""
+        audience = self.audience
+        async with aclosing(await audience.execute(self.cursor)) as results:
+            while not audience.has_next(self.cursor):
+                async with audience.turns:
+                    result = await anext(results, None)
+                await self.wire.writable.wait()
+                if result is None or not self.wire.ready:
+                    return True
+                self._write(encoded(result))
+        return False
+
+    def _write(self, payload: bytes) -> None:
+        self.cursor += 1
+        self.wire.transport.write(_next_frame(self.prefix, payload))
+
+    def _complete(self) -> None:
+        self.audience.leave(self)
+        self.socket.forget_id(self.id)
+        self.wire.transport.write(text_frame(msgspec.json.encode({"id": self.id, "type": "complete"})))
+
+
+class Audience:
+    """The watchers of one execution, and its newest payloads, numbered as the events are."""
+
+    def __init__(self, execute: "Execute", after: int, turns: asyncio.Semaphore, closed: Callable[[], None]) -> None:
+        self.newest = after
+        self.turns = turns
+        self.over = False
+        """Whether there will be no payload after the newest."""
+        self.accepted = False
+        """Whether the execution has begun without an error."""
+        self._payloads: deque[bytes] = deque()
+        self._size = 0
+        self._watchers: dict[Watcher, None] = {}
+        self._decided = asyncio.Event()
+        self._execute = execute
+        self._closed = closed
+        self._playing = asyncio.create_task(self._play())
+
+    def join(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
+
+    def leave(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+        if not self._watchers and not self.over:
+            self._closed()
+            self._playing.cancel()
+
+    async def begun(self) -> bool:
+        """Whether it is accepted, once that is known."""
+        await self._decided.wait()
+        return self.accepted
+
+    async def execute(self, after: int, accept: Callable[[], None] = lambda: None) -> AsyncGenerator[Any]:
+        """The results after a number, by a plain execution."""
+        return await self._execute(after, accept)
+
+    def payload(self, number: int) -> bytes | None:
+        """The payload of a number, if it is still here."""
+        index = number - (self.newest - len(self._payloads)) - 1
+        return self._payloads[index] if 0 <= index < len(self._payloads) else None
+
+    def has_next(self, cursor: int) -> bool:
+        """Whether what comes after a number is here, or comes next."""
+        return cursor >= self.newest - len(self._payloads)
+
+    async def _play(self) -> None:
+        try:
+            async with aclosing(await self.execute(self.newest, self._accept)) as results:
+                async for result in results:
+                    if isinstance(result, PreExecutionError):
+                        return
+                    self._add(encoded(result))
+                    await self._deliver()
+        except Exception as error:
+            logger.error("unforeseen error of an audience", exc_info=error)
+        finally:
+            self.over = True
+            self._decided.set()
+            self._closed()
+        await self._deliver()
+
+    def _accept(self) -> None:
+        self.accepted = True
+        self._decided.set()
+
+    def _add(self, payload: bytes) -> None:
+        self._payloads.append(payload)
+        self._size += len(payload)
+        self.newest += 1
+        while len(self._payloads) > 1 and (len(self._payloads) > STEPS or self._size > PAYLOAD_BYTES):
+            self._size -= len(self._payloads.popleft())
+
+    async def _deliver(self) -> None:
+        """Write what is new to all who wait for it, without waiting for any of them."""
+        newest, over = self.newest, self.over
+        payload = self._payloads[-1] if self._payloads else b""
+        prefix = frame = b""
+        for number, watcher in enumerate(list(self._watchers), 1):
+            wire = watcher.wire
+            if watcher not in self._watchers:
+                pass  # it left in the meantime
+            elif watcher.cursor == newest - 1 and watcher.task is None and wire.ready and not over:
+                if prefix != watcher.prefix:
+                    prefix = watcher.prefix
+                    frame = _next_frame(prefix, payload)
+                watcher.cursor = newest
+                wire.transport.write(frame)
+            else:
+                watcher.flush()
+            if number % CHUNK == 0:
+                await asyncio.sleep(0)
+
+
+Execute = Callable[[int, Callable[[], None]], Awaitable[AsyncGenerator[Any]]]
+"""Begins a plain execution after a number; calls back when it has been accepted."""
+
+
+class Audiences:
+    """The audiences of a process."""
+
+    def __init__(self, schema: BaseSchema) -> None:
+        self._schema = schema
+        self._audiences: dict[tuple[object, ...], Audience] = {}
+        self._turns = asyncio.Semaphore(TURNS)
+
+    def __len__(self) -> int:
+        return len(self._audiences)
+
+    async def watcher(
+        self, socket: Socket, wire: BoundedWebSocket, context: Context, operation: Operation[Context, None]
+    ) -> Watcher | None:
+        """The operation's place in its audience; None where it must be executed plainly, which says what is wrong."""
+        form = _form(operation.query, operation.operation_name)
+        sent = form.read(operation.variables or {}) if form else None
+        if sent is None:
+            return None
+        try:
+            head = await context.table.watchable(sent.match_id, sent.after, context.viewer)
+        except (RuleError, Unavailable):
+            return None
+        if head.match.winner:
+            return None
+        viewer = _visibility(head.match, context.viewer)
+        key = (operation.query, operation.operation_name, sent.variables, sent.match_id, viewer)
+        audience = self._audiences.get(key)
+        if audience is None:
+            begin = sent.after if head.version - sent.after <= STEPS else head.version
+            audience = self._audiences[key] = self._audience(key, operation, replace(context, viewer=viewer), begin)
+        watcher = Watcher(audience, socket, wire, operation.id, sent.after)
+        audience.join(watcher)
+        try:
+            if await audience.begun():
+                return watcher
+        except asyncio.CancelledError:
+            audience.leave(watcher)
+            raise
+        audience.leave(watcher)
+        return None
+
+    def _audience(
+        self, key: tuple[object, ...], operation: Operation[Context, None], context: Context, begin: int
+    ) -> Audience:
+        query, variables, name = operation.query, operation.variables, operation.operation_name
+
+        async def execute(after: int, accepted: Callable[[], None]) -> AsyncGenerator[Any]:
+            resumed = _Resumed(context.table, context.tokens, context.viewer, after=after, accepted=accepted)
+            return await self._schema.stream(
+                query, variable_values=variables, context_value=resumed, operation_name=name
+            )
+
+        def closed() -> None:
+            if self._audiences.get(key) is audience:
+                del self._audiences[key]
+
+        audience = Audience(execute, begin, self._turns, closed)
+        return audience
+
+
+@dataclass
+class _Resumed(Context):
+    """The context of an execution that goes on after a number, whatever its argument says."""
+
+    _: KW_ONLY
+    after: int
+    accepted: Callable[[], None]
+
+    def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
+        self.accepted()
+        return self.table.windows.steps(match_id, self.after)
+
+
+class _Sent(NamedTuple):
+    """What a subscription asks for, and the variables that make it another than the next one."""
+
+    match_id: str
+    after: int
+    variables: bytes
+
+
+class _Form(Struct, frozen=True):
+    """Where a document with one subscription to the events of a match says which."""
+
+    match_id: ValueNode
+    after: ValueNode | None
+    defaults: dict[str, ValueNode]
+    own: str | None
+    """The variable that is for `after` and for nothing else."""
+
+    def read(self, variables: dict[str, Any]) -> _Sent | None:
+        """What is asked for with these variables; None if that is not clear."""
+        match_id = self._value(self.match_id, variables)
+        after = self._value(self.after, variables) if self.after else 0
+        if type(match_id) is not str or type(after) is not int:
+            return None
+        others = {name: value for name, value in variables.items() if name != self.own}
+        return _Sent(match_id, after, msgspec.json.encode(others, order="sorted"))
+
+    def _value(self, node: ValueNode | None, variables: dict[str, Any]) -> object:
+        if isinstance(node, VariableNode):
+            name = node.name.value
+            return variables[name] if name in variables else self._value(self.defaults.get(name), {})
+        if isinstance(node, StringValueNode):
+            return node.value
+        if isinstance(node, IntValueNode) and len(node.value) < 12:
+            return int(node.value)
+        return None
+
+
+_parse = Parsing(maxsize=256).cached_parse_document
+
+
+@lru_cache(256)
+def _form(query: str, operation_name: str | None) -> _Form | None:
+    """The form of a document that can have an audience; whether it is valid is for its execution to say."""
+    try:
+        document = _parse(query, max_tokens=limits.QUERY_TOKENS)
+    except (GraphQLError, RecursionError):
+        return None
+    operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+    if len(operations) != 1 or operations[0].operation is not OperationType.SUBSCRIPTION or operations[0].directives:
+        return None
+    [operation] = operations
+    name = operation.name.value if operation.name else None
+    if operation_name not in (None, name) or len(operation.selection_set.selections) != 1:
+        return None
+    [field] = operation.selection_set.selections
+    if not isinstance(field, FieldNode) or field.name.value != FIELD or field.directives:
+        return None
+    arguments = {argument.name.value: argument.value for argument in field.arguments or ()}
+    if "matchId" not in arguments:
+        return None
+    after = arguments.get("after")
+    counted = _Variables()
+    visit(document, counted)
+    variable = after.name.value if isinstance(after, VariableNode) else None
+    return _Form(
+        match_id=arguments["matchId"],
+        after=after,
+        defaults={
+            definition.variable.name.value: definition.default_value
+            for definition in operation.variable_definitions or ()
+            if definition.default_value
+        },
+        own=variable if variable and counted.names[variable] == 2 else None,
+    )
+
+
+class _Variables(Visitor):
+    """Counts where each variable is named: once where it is defined, and wherever it is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: Counter[str] = Counter()
+
+    def enter_variable(self, node: VariableNode, *_: object) -> None:
+        self.names[node.name.value] += 1
+
+
+def _visibility(match: Match, viewer: str | None) -> str | None:
+    """As whom a viewer sees the match, now and later: as itself who sits or can sit there, else as nobody (None)."""
+    return viewer if viewer and (match.seat_of(viewer) or not (match.white and match.black)) else None
+
+
+def encoded(result: ExecutionResult) -> bytes:
+    """The payload of a `next` message, as a plain execution has it."""
+    payload: dict[str, Any] = {"data": result.data}
+    if result.errors:
+        payload["errors"] = [error.formatted for error in result.errors]
+    if result.extensions:
+        payload["extensions"] = result.extensions
+    return msgspec.json.encode(payload)
+
+
+def _prefix(id: str) -> bytes:
+    """How an operation's `next` messages begin."""
+    return b'{"id":' + msgspec.json.encode(id) + b',"type":"next","payload":'
+
+
+def _next_frame(prefix: bytes, payload: bytes) -> bytes:
+    return text_frame(b"".join((prefix, payload, b"}")))

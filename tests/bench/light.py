@@ -1,0 +1,36 @@
+"""A client that costs as little as it can: the server is what is measured."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+MATCH = "version phase toAct dice white { checkers } black { checkers }"
+ANSWER = f"... on Happened {{ match {{ {MATCH} }} events {{ seq kind }} }} ... on Refusal {{ code message }}"
+ROLL = f"mutation($m: ID!) {{ answer: roll(matchId: $m) {{ {ANSWER} }} }}"
+MOVE = f"mutation($m: ID!, $p: [[Int!]!]!) {{ answer: move(matchId: $m, play: {{moves: $p}}) {{ {ANSWER} }} }}"
+STATE = f"query($m: ID!) {{ match(id: $m) {{ {MATCH} }} }}"
+
+
+class Connection:
+    """One kept-alive HTTP connection."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        host, port = url.removeprefix("http://").removesuffix("/graphql").split(":")
+        self._address = host, int(port)
+        authorization = f"authorization: Bearer {token}\r\n" if token else ""
+        self._head = f"POST /graphql HTTP/1.1\r\nhost: {host}\r\n{authorization}content-type: application/json\r\n"
+
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(*self._address)
+
+    async def post(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
+        body = json.dumps({"query": query, "variables": variables})
+        self._writer.write(f"{self._head}content-length: {len(body)}\r\n\r\n{body}".encode())
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        assert found
+        answer = json.loads(await self._reader.readexactly(int(found[1])))
+        assert "errors" not in answer, answer
+        data: dict[str, Any] = answer["data"]
+        return data
