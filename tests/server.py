@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
 
 class Server:
     """`videau serve` over one database file; started again, it serves the same port."""
@@ -86,6 +88,12 @@ class Server:
     def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One run of the command line over the same database."""
         return run_videau(*arguments, env=self.env)
+
+    def processor_seconds(self) -> float:
+        """What the process has used of a processor so far: how long it took, whatever runs beside it."""
+        assert self._process is not None
+        used = psutil.Process(self._process.pid).cpu_times()
+        return float(used.user + used.system)
 
 
 def free_port() -> int:
