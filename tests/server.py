@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -40,7 +41,10 @@ class Server:
                 cwd=Path(__file__).parents[1],
             )
         assert self._process.stdout is not None
+        giving_up = threading.Timer(60, self._process.kill)
+        giving_up.start()
         line = self._process.stdout.readline()
+        giving_up.cancel()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found, f"no address in {line!r}: {self._complaints.read_text()}"
         self._port = int(found[1])

@@ -115,8 +115,9 @@ class Game:
 class Crowd:
     """All players and all that they did."""
 
-    def __init__(self, *, seed: int = 1, patience: float = PATIENCE, give_up: float = 0.2, guests: int = 20) -> None:
-        self.chance = random.Random(seed)
+    def __init__(self, *, patience: float = PATIENCE, pace: float = 0.0, guests: int = 20) -> None:
+        """`pace`: seconds that a player thinks about a command, on average."""
+        self.chance = random.Random(1)
         self.wires: list[Wire] = []
         self.players: list[Player] = []
         self.games: list[Game] = []
@@ -130,7 +131,7 @@ class Crowd:
         """How often the answer was UNAVAILABLE."""
         self.silences = 0
         """How often there was none within `patience`."""
-        self._guests, self._patience, self._give_up = guests, patience, give_up
+        self._guests, self._patience, self._pace = guests, patience, pace
         self._turn, self._keys = count(), count()
         self._stop = asyncio.Event()
         self._playing: list[asyncio.Task[None]] = []
@@ -292,8 +293,13 @@ class Crowd:
 
     @property
     def versions(self) -> dict[str, int]:
-        """How far each match has come, as its players know."""
-        return {game.id: game.state["version"] for game in self.games}
+        """How far each match has come, as its players were told."""
+        versions = {game.id: int(game.state["version"]) for game in self.games}
+        for call in self.calls:
+            if call.answer is not None and "match" in call.answer:
+                match = call.answer["match"]
+                versions[match["id"]] = max(match["version"], versions.get(match["id"], 0))
+        return versions
 
     async def _play(self, game: Game) -> None:
         """Random legal commands at one table, until its match is over."""
@@ -301,11 +307,12 @@ class Crowd:
             player = game.to_act
             verb, variables = self.choice(game.state)
             call = self.called(player, verb, id=game.id, version=game.state["version"], **variables)
-            answer = await self.send(call, give_up=self._give_up)
+            answer = await self.send(call, give_up=0.2)
             if answer is not None and answer["__typename"] == "Happened":
                 game.state = answer["match"]
             else:
                 game.state = await self.read(game.id, player)
+            await asyncio.sleep(self._pace * self.chance.uniform(0.5, 1.5))
 
     def choice(self, state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """A command for whoever must act at a match, and its variables: nearly always a legal one."""

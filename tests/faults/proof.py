@@ -135,7 +135,12 @@ async def _feed(url: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def proven(
-    servers: Sequence[Server], games: int, *, through: Sequence[str] | None = None, patience: float = PATIENCE
+    servers: Sequence[Server],
+    games: int,
+    *,
+    through: Sequence[str] | None = None,
+    patience: float = PATIENCE,
+    pace: float = 0.1,
 ) -> AsyncIterator[Crowd]:
     """So many matches are played and watched while the block lasts; then, the servers being well, comes the proof.
 
@@ -143,7 +148,7 @@ async def proven(
     addresses to use instead of the servers' own.
     """
     direct = [server.base for server in servers]
-    crowd = Crowd(patience=patience)
+    crowd = Crowd(patience=patience, pace=pace)
     with crowd.at(direct):
         await crowd.register()
         await crowd.open_games(games)

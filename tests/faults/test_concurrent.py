@@ -95,12 +95,12 @@ TAMPERINGS: list[Callable[[list[Recorded], list[Call], list[Read]], None]] = [
 
 
 async def test_a_key_sent_to_two_processes_at_once_takes_effect_once(pair: list[Server]) -> None:
-    """Every verb, in twenty-four matches; and the key is refused for any other input, at once or later."""
+    """Every verb, in twenty matches; and the key is refused for any other input, at once or later."""
     urls = [server.base for server in pair]
     crowd = Crowd()
     with crowd.at(urls):
         await crowd.register()
-        await asyncio.gather(*(_whole_match_of_repeated_calls(crowd) for _ in range(24)))
+        await asyncio.gather(*(_whole_match_of_repeated_calls(crowd) for _ in range(20)))
     await proof(urls, crowd)
 
 
@@ -109,11 +109,9 @@ async def _whole_match_of_repeated_calls(crowd: Crowd) -> None:
     created = await _once(crowd, white, "createMatch", settings={"length": 3})
     match_id = created["match"]["id"]
     state = (await _once(crowd, black, "joinMatch", id=match_id))["match"]
-    for _ in range(4):
-        player = white if state["toAct"] == "WHITE" else black
-        rolled = state["phase"] == "ON_ROLL"
-        more = {} if rolled else {"play": {"moves": state["legalPlays"][0]["moves"]}}
-        state = (await _once(crowd, player, "roll" if rolled else "move", id=match_id, **more))["match"]
+    first, other = (white, black) if state["toAct"] == "WHITE" else (black, white)
+    await _once(crowd, first, "move", id=match_id, play={"moves": state["legalPlays"][0]["moves"]})
+    await _once(crowd, other, "roll", id=match_id)
     await _once(crowd, white, "resign", id=match_id, stake="MATCH")
     await _once(crowd, black, "rematch", id=match_id)
     accepted = await _once(crowd, white, "rematch", id=match_id)

@@ -18,7 +18,7 @@ async def test_kill_9_of_each_process_over_one_file_loses_nothing(tmp_path: Path
 
 
 async def _killed_in_turn(servers: list[Server], games: int) -> None:
-    async with proven(servers, games) as crowd:
+    async with proven(servers, games, pace=0.4) as crowd:
         for server in servers:
             await crowd.more(games)
             server.kill()

@@ -14,7 +14,7 @@ async def test_without_redis_matches_are_played_and_watched_all_the_same(
     pair: list[Server], own_redis: RedisServer
 ) -> None:
     """It is killed and comes back empty; it is paused until every timeout has passed."""
-    async with proven(pair, 24) as crowd:
+    async with proven(pair, 24, pace=0.2) as crowd:
         for begin, end in ((own_redis.kill, own_redis.start), (own_redis.pause, own_redis.resume)):
             await _all_say(pair, "ok")
             begin()
