@@ -441,7 +441,7 @@ def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It learns why if it reads after all; else it is cut off. Its memory is bounded until then, and then free."""
-    monkeypatch.setattr(wire, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(wire, "STALL_SECONDS", 1.5)
     monkeypatch.setattr(wire, "GRACE_SECONDS", 0.5)
 
     async def scenario() -> None:
@@ -458,21 +458,18 @@ def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting
                 opened.transport.pause_reading()
                 plain = BIG.replace("after: $after)", "after: $after) @include(if: true)")
                 await subscribe(opened, plain, {"id": match.match_id}, "executed plainly")
-            begun, slowest = match.version, 0.0
             while any(each.ready for each in wires):
-                asked = asyncio.get_running_loop().time()
                 await match.publish()
                 await seqs(reader, match.version)
-                slowest = max(slowest, asyncio.get_running_loop().time() - asked)
+            assert not any(each.close_sent for each in wires), "nobody has waited for them to be given up"
             assert all(each.transport.get_write_buffer_size() < 65_536 + 10_000 for each in wires)
-            assert slowest < 0.5, "nobody waited until the stalled ones were given up"
-            assert match.version > begun
+            for opened in stalled:
+                await opened.send('{"type":"ping"}')
             await until(lambda: all(each.close_sent for each in wires))
             stalled[0].transport.resume_reading()
             code, reason = await closed(stalled[0])
             assert (code, reason.split(":")[0]) == (wire.TOO_SLOW, "TOO_SLOW")
-            await until(lambda: len(running.sockets) == 1)
-            assert len(watchers(running)) == 1
+            await until(lambda: len(running.sockets) == len(watchers(running)) == 1)
             await match.publish(1)
             await seqs(reader, match.version)
 
