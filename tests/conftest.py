@@ -1,7 +1,7 @@
 """What the tests of every package share: servers in their own processes, and guests who talk to them."""
 
 import os
-import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -22,16 +22,19 @@ hypothesis.settings.register_profile("videau", deadline=None, suppress_health_ch
 hypothesis.settings.load_profile("videau")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Where Python may not write bytecode beside the sources, the many processes of the tests share a folder for it.
 
     Else each would compile all libraries anew, which takes longer than most tests.
     """
     if sys.dont_write_bytecode and not sys.pycache_prefix:
-        bytecode = tempfile.mkdtemp(prefix="videau-bytecode-")
-        config.add_cleanup(lambda: shutil.rmtree(bytecode, ignore_errors=True))
-        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        folder = Path(tempfile.gettempdir()) / f"videau-bytecode-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if (stat.S_IFMT(found.st_mode), found.st_uid) == (stat.S_IFDIR, os.getuid()):  # nobody else's doing
+            sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
+            sys.dont_write_bytecode = False
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(optionalhook=True)
