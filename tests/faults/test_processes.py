@@ -18,13 +18,13 @@ async def test_kill_9_of_each_process_over_one_file_loses_nothing(tmp_path: Path
 
 
 async def _killed_in_turn(servers: list[Server], games: int) -> None:
-    async with proven(servers, games, pace=0.4) as crowd:
+    async with proven(servers, games, pace=games / 200) as crowd:
         for server in servers:
-            await crowd.more(games)
+            await crowd.more(games // 2)
             server.kill()
-            await crowd.more(games)
+            await crowd.more(games // 2)
             await asyncio.to_thread(server.start)
-        await crowd.more(games)
+        await crowd.more(games // 2)
     assert sum(call.losses for call in crowd.calls) > 10
     assert sum(watcher.cuts for watcher in crowd.watchers) > games / 2
 

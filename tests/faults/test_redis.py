@@ -14,13 +14,13 @@ async def test_without_redis_matches_are_played_and_watched_all_the_same(
     pair: list[Server], own_redis: RedisServer
 ) -> None:
     """It is killed and comes back empty; it is paused until every timeout has passed."""
-    async with proven(pair, 24, pace=0.2) as crowd:
+    async with proven(pair, 12, pace=0.2) as crowd:
         for begin, end in ((own_redis.kill, own_redis.start), (own_redis.pause, own_redis.resume)):
             await _all_say(pair, "ok")
             begin()
             try:
                 await _all_say(pair, "down")
-                await crowd.more(100)
+                await crowd.more(50)
                 await caught_up(crowd.watchers, crowd.versions)
             finally:
                 await asyncio.to_thread(end)
@@ -28,7 +28,7 @@ async def test_without_redis_matches_are_played_and_watched_all_the_same(
         await _all_say(pair, "ok")
         await crowd.more(50)
         await caught_up(crowd.watchers, crowd.versions)
-    assert [watcher.cuts for watcher in crowd.watchers] == [0] * 24
+    assert [watcher.cuts for watcher in crowd.watchers] == [0] * 12
     assert crowd.unavailable == 0
 
 
