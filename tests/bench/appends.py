@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.postgres import PostgresServer
-
 from domain.board import CheckerMove, Color
 from domain.commands import Command, Create, Join
 from domain.events import Event, Moved, Settings
@@ -25,6 +23,7 @@ from infra.log import GENESIS, Recorded, record
 from infra.migrations import migrate
 from infra.settings import Settings as Environment
 from infra.store import Append, SqlStore
+from tests.postgres import PostgresServer
 
 SECONDS = 2.0
 ROUNDS = 3
