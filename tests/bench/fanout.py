@@ -1,8 +1,8 @@
 """Measures the fan-out figures that the README quotes and prints their rows: `python -m tests.bench.fanout`.
 
 One process serves one match to real websockets, with one event in flight; this process is all its watchers, and asks
-for the next event when the one before has come to all. Ours plays the match: the command, its rules and its durable
-commit are in its figures. The peers send events that were made before. Nothing here passes or fails.
+for the next event when the one before has come to all. Ours and its peers send the events of a match that was played
+before; where ours plays, the command with its rules and its durable commit is in the figures. Nothing passes or fails.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ import msgspec
 
 from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
-from tests.bench.fanout_peers import DOCUMENT, payloads
+from tests.bench.fanout_peers import DOCUMENT, SEATED, payloads, steps
 from tests.bench.run import MOVE, ROLL
 from tests.client import register
 from tests.server import Server
@@ -351,8 +351,10 @@ def delivery_rows(folder: Path) -> list[tuple[str, ...]]:
         shutil.copy(file, folder)
     python = [sys.executable, "-m", "tests.bench.fanout_peers"]
     sdl = str(ROOT / "openapi" / "schema.graphql")
+    match_id = steps(0)[0].match.id
     servers: dict[str, tuple[Callable[[], Served], int]] = {
-        "ours": (lambda: Ours(folder), EVENTS),
+        "ours": (lambda: Peer([*python, "videau"], lambda address: graphql(address, match_id, SEATED), folder), EVENTS),
+        "playing": (lambda: Ours(folder), EVENTS),
         "Strawberry as it comes": (lambda: Peer([*python, "strawberry"], graphql, folder), 10),
         "raw Starlette websockets": (lambda: Peer([*python, "starlette"], Socket, folder), EVENTS),
         "graphql-ws on Node": (
@@ -366,32 +368,35 @@ def delivery_rows(folder: Path) -> list[tuple[str, ...]]:
             with closing(start()) as server:
                 found[name].append(measured(server, number))
             print(name, found[name][-1], file=sys.stderr)
-    ours = medians(found.pop("ours"))
-    what = f"one event ({ours.size:.0f} bytes) to {WATCHERS:,} websockets, deliveries a CPU-second of the server"
+    figures = {name: medians(each) for name, each in found.items()}
+    ours, playing = figures.pop("ours"), figures.pop("playing")
     rows = []
-    for name, figures in found.items():
-        theirs = medians(figures)
+    what = f"one event ({ours.size:.0f} bytes) to {WATCHERS:,} websockets, deliveries a CPU-second of the server"
+    for name, theirs in figures.items():
         rows.append((what, f"{ours.rate:,.0f}", f"{name} {theirs.rate:,.0f}", f"{ours.rate / theirs.rate:.2f}"))
         what = ""
     what = "the same, from asking for it until it is there, p50 / p99 ms"
-    for name, figures in found.items():
-        theirs = medians(figures)
-        here, there = (f"{each.p50:.0f} / {each.p99:.0f}" for each in (ours, theirs))
-        rows.append((what, here, f"{name} {there}", f"{ours.p99 / theirs.p99:.2f}"))
+    for name, theirs in figures.items():
+        rows.append((what, times(ours), f"{name} {times(theirs)}", f"{ours.p99 / theirs.p99:.2f}"))
         what = ""
+    what = "the same with the command that makes the event: rules, dice, durable commit, HTTP"
+    rows.append((what, f"{playing.rate:,.0f}, {times(playing)}", f"without it {ours.rate:,.0f}, {times(ours)}", ""))
     return rows
+
+
+def times(figures: Figures) -> str:
+    """p50 / p99."""
+    return f"{figures.p50:.0f} / {figures.p99:.0f}"
 
 
 def stalled_rows(folder: Path) -> list[tuple[str, ...]]:
     """The same with one watcher that does not read."""
-    alone, beside, grown = [], [], []
+    alone, beside = [], []
     for _ in range(ROUNDS):
         with closing(Ours(folder)) as server:
             alone.append(measured(server))
-            before = resident(server.pid)
             stalled = server.watcher()
             beside.append(measured(server))
-            grown.append(resident(server.pid) - before)
             stalled.socket.close()
     p99 = [statistics.median(each.p99 for each in figures) for figures in (beside, alone)]
     what = f"p99 ms of {WATCHERS:,} watchers beside one that does not read"
