@@ -30,6 +30,7 @@ import msgspec
 
 from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
+from service.limits import OPERATIONS
 from tests.bench.fanout_peers import DOCUMENT, SEATED, payloads, steps
 from tests.bench.run import MOVE, ROLL
 from tests.client import register
@@ -49,7 +50,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [*delivery_rows(folder), *stalled_rows(folder), idle_row(folder)]
+        rows = [*delivery_rows(folder), stalled_row(folder), idle_row(folder)]
     print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
     for row in rows:
@@ -173,13 +174,14 @@ class Http:
         return body
 
 
-def graphql(address: tuple[str, int], match_id: str = "m", after: int = 0, id_: str = "1") -> Socket:
+def graphql(address: tuple[str, int], match_id: str = "m", after: int = 0, operations: int = 1) -> Socket:
     """A subscriber over graphql-transport-ws."""
     opened = Socket(address, "/graphql", "graphql-transport-ws")
     opened.send(b'{"type":"connection_init"}')
     opened.wait(1)
     payload = {"query": DOCUMENT, "variables": {"id": match_id, "after": after}}
-    opened.send(json.dumps({"id": id_, "type": "subscribe", "payload": payload}).encode())
+    for number in range(1, operations + 1):
+        opened.send(json.dumps({"id": str(number), "type": "subscribe", "payload": payload}).encode())
     return opened
 
 
@@ -267,12 +269,12 @@ class Peer:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
         assert self._process.stdout is not None
         self.pid = self._process.pid
-        self._address = ("127.0.0.1", int(self._process.stdout.readline()))
-        self._http = Http(self._address)
+        self.address = ("127.0.0.1", int(self._process.stdout.readline()))
+        self._http = Http(self.address)
         self._connect = connect
 
     def watcher(self) -> Socket:
-        return self._connect(self._address)
+        return self._connect(self.address)
 
     def ask(self) -> None:
         self._http.send("/next")
@@ -389,18 +391,25 @@ def times(figures: Figures) -> str:
     return f"{figures.p50:.0f} / {figures.p99:.0f}"
 
 
-def stalled_rows(folder: Path) -> list[tuple[str, ...]]:
-    """The same with one watcher that does not read."""
+def stalled_row(folder: Path) -> tuple[str, ...]:
+    """The same with one watcher that does not read, and has so many operations that its buffers are full at once."""
+    match_id = steps(0)[0].match.id
     alone, beside = [], []
+
+    def start() -> Peer:
+        command = [sys.executable, "-m", "tests.bench.fanout_peers", "videau"]
+        return Peer(command, lambda address: graphql(address, match_id, SEATED), folder)
+
     for _ in range(ROUNDS):
-        with closing(Ours(folder)) as server:
-            alone.append(measured(server))
-            stalled = server.watcher()
-            beside.append(measured(server))
+        with closing(start()) as server:
+            alone.append(measured(server, EVENTS).p99)
+        with closing(start()) as server:
+            stalled = graphql(server.address, match_id, SEATED, OPERATIONS)
+            beside.append(measured(server, EVENTS).p99)
             stalled.socket.close()
-    p99 = [statistics.median(each.p99 for each in figures) for figures in (beside, alone)]
-    what = f"p99 ms of {WATCHERS:,} watchers beside one that does not read"
-    return [(what, f"{p99[0]:.0f}", f"without it {p99[1]:.0f}", f"{p99[0] / p99[1]:.2f}")]
+    p99 = statistics.median(beside), statistics.median(alone)
+    what = f"p99 ms of {WATCHERS:,} watchers beside one with {OPERATIONS} operations that reads nothing"
+    return what, f"{p99[0]:.0f}", f"without it {p99[1]:.0f}", f"{p99[0] / p99[1]:.2f}"
 
 
 def idle_row(folder: Path) -> tuple[str, ...]:
