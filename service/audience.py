@@ -7,27 +7,13 @@ sockets itself. Who is behind those payloads is served by an execution of its ow
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from graphql import (
-    FieldNode,
-    GraphQLError,
-    IntValueNode,
-    OperationDefinitionNode,
-    OperationType,
-    StringValueNode,
-    ValueNode,
-    VariableNode,
-    Visitor,
-    visit,
-)
-from msgspec import Struct
 from strawberry.schema import BaseSchema
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Operation
 from strawberry.types.execution import ExecutionResult, PreExecutionError
@@ -35,14 +21,11 @@ from strawberry.types.execution import ExecutionResult, PreExecutionError
 from domain.breach import RuleError
 from domain.match import Match
 from infra.store import Unavailable
-from service import limits
 from service.auth import Context
+from service.documents import form_of
 from service.errors import logger
-from service.limits import Parsing
 from service.windows import STEPS, Step
 from service.wire import BoundedWebSocket, text_frame
-
-FIELD = "matchEvents"
 
 PAYLOAD_BYTES = 262_144
 """What an audience keeps of its newest payloads, of which there are as many as steps in a window."""
@@ -269,7 +252,7 @@ class Audiences:
     ) -> Watcher | None:
         """The operation's place in its audience; None where it must be executed plainly, which says what is wrong."""
         query, name, variables = operation.query, operation.operation_name, operation.variables
-        form = _form(query, name)
+        form = form_of(query, name)
         sent = form.read(variables or {}) if form else None
         if sent is None:
             return None
@@ -289,9 +272,9 @@ class Audiences:
             if await audience.begun():
                 return watcher
         except asyncio.CancelledError:
-            audience.leave(watcher)
+            watcher.audience.leave(watcher)
             raise
-        audience.leave(watcher)
+        watcher.audience.leave(watcher)
         return None
 
     async def execute(self, what: _Subscription, after: int, accepted: Callable[[], None]) -> AsyncGenerator[Any]:
@@ -336,85 +319,6 @@ class _Resumed(Context):
     def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
         self.accepted()
         return self.table.windows.steps(match_id, self.after)
-
-
-class _Form(Struct, frozen=True):
-    """Where a document with one subscription to the events of a match says which."""
-
-    match_id: ValueNode
-    after: ValueNode | None
-    defaults: dict[str, ValueNode]
-    own: str | None
-    """The variable that is for `after` and for nothing else."""
-
-    def read(self, variables: dict[str, Any]) -> tuple[str, int, bytes] | None:
-        """The match, `after`, and the other variables, as JSON; None if that is not clear."""
-        match_id = self._value(self.match_id, variables)
-        after = self._value(self.after, variables) if self.after else 0
-        if type(match_id) is not str or type(after) is not int:
-            return None
-        others = {name: value for name, value in variables.items() if name != self.own}
-        return match_id, after, msgspec.json.encode(others, order="sorted")
-
-    def _value(self, node: ValueNode | None, variables: dict[str, Any]) -> object:
-        if isinstance(node, VariableNode):
-            name = node.name.value
-            return variables[name] if name in variables else self._value(self.defaults.get(name), {})
-        if isinstance(node, StringValueNode):
-            return node.value
-        if isinstance(node, IntValueNode) and len(node.value) < 12:
-            return int(node.value)
-        return None
-
-
-_parse = Parsing(maxsize=256).cached_parse_document
-
-
-@lru_cache(256)
-def _form(query: str, operation_name: str | None) -> _Form | None:
-    """The form of a document that can have an audience; whether it is valid is for its execution to say."""
-    try:
-        document = _parse(query, max_tokens=limits.QUERY_TOKENS)
-    except (GraphQLError, RecursionError):
-        return None
-    operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
-    if len(operations) != 1 or operations[0].operation is not OperationType.SUBSCRIPTION or operations[0].directives:
-        return None
-    [operation] = operations
-    name = operation.name.value if operation.name else None
-    if operation_name not in (None, name) or len(operation.selection_set.selections) != 1:
-        return None
-    [field] = operation.selection_set.selections
-    if not isinstance(field, FieldNode) or field.name.value != FIELD or field.directives:
-        return None
-    arguments = {argument.name.value: argument.value for argument in field.arguments or ()}
-    if "matchId" not in arguments:
-        return None
-    after = arguments.get("after")
-    counted = _Variables()
-    visit(document, counted)
-    variable = after.name.value if isinstance(after, VariableNode) else None
-    return _Form(
-        match_id=arguments["matchId"],
-        after=after,
-        defaults={
-            definition.variable.name.value: definition.default_value
-            for definition in operation.variable_definitions or ()
-            if definition.default_value
-        },
-        own=variable if variable and counted.names[variable] == 2 else None,
-    )
-
-
-class _Variables(Visitor):
-    """Counts where each variable is named: once where it is defined, and wherever it is used."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: Counter[str] = Counter()
-
-    def enter_variable(self, node: VariableNode, *_: object) -> None:
-        self.names[node.name.value] += 1
 
 
 def _visibility(match: Match, viewer: str | None) -> str | None:

@@ -106,8 +106,11 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
 
     async def run_operation(self, operation: Operation[Context, None]) -> None:
         watcher = None
-        if self.wire is not None:
-            watcher = await self.view.audiences.watcher(self, self.wire, self.context, operation)
+        try:
+            if self.wire is not None:
+                watcher = await self.view.audiences.watcher(self, self.wire, self.context, operation)
+        except Exception as error:
+            await self.handle_task_exception(error)
         if watcher is None:
             await super().run_operation(operation)
         else:

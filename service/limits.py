@@ -47,6 +47,8 @@ _BRACES = re.compile(r"[][(){}]")
 OPERATIONS = 50
 """Operations under way on one websocket: subscriptions, and queries and mutations not yet answered."""
 
+UNREAD_SECONDS = 30
+"""How long a client may leave unread what waits for it."""
 
 RETRY_AFTER = 5
 """Seconds after which who met a database that cannot be used should come again."""
@@ -182,6 +184,7 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("queryCost", QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
         ("queryAliases", QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
+        ("unreadSeconds", UNREAD_SECONDS, ErrorCode.TOO_SLOW),
         ("headerBytes", HEADER_BYTES, None),
         ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("fileBytes", FILE_BYTES, ErrorCode.BODY_TOO_LARGE),

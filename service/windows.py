@@ -16,6 +16,7 @@ from domain.rules import evolve
 from infra.bus import Bus
 from infra.log import Recorded
 from infra.store import Damaged, SqlStore, Unavailable
+from service.errors import logger
 
 STEPS = 32
 """Steps that a window holds."""
@@ -212,6 +213,9 @@ class Windows:
                 await self._find_position()
                 self._position, newest = await self._store.news(self._position)
             except Unavailable:
+                continue
+            except Exception as error:
+                logger.error("unforeseen error of a poll", exc_info=error)
                 continue
             for match_id, seq in newest.items():
                 self.ring(match_id, seq)

@@ -18,9 +18,6 @@ from service.errors import ErrorCode
 EXTENSION = "videau.wire"
 """Where a websocket's scope has its BoundedWebSocket, among the extensions."""
 
-STALL_SECONDS = 30.0
-"""How long a peer may leave unread what waits for it."""
-
 GRACE_SECONDS = 5.0
 """How long a connection that is being closed waits for its peer."""
 
@@ -45,7 +42,7 @@ class _Impatient(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self.loop.call_later(STALL_SECONDS, self.give_up)
+        self._stalled = self.loop.call_later(limits.UNREAD_SECONDS, self.give_up)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -132,7 +129,7 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
         if self._closing():
             self.transport.abort()
             return
-        reason = f"{ErrorCode.TOO_SLOW}: nothing was read for {STALL_SECONDS:.0f} seconds; "
+        reason = f"{ErrorCode.TOO_SLOW}: nothing was read for {limits.UNREAD_SECONDS} seconds; "
         reason += "subscribe again with the last seq you saw"
         self.queue.put_nowait({"type": "websocket.disconnect", "code": TOO_SLOW, "reason": reason})
         self.conn.send_close(TOO_SLOW, reason)

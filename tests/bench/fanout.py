@@ -1,8 +1,8 @@
 """Measures the fan-out figures that the README quotes and prints their rows: `python -m tests.bench.fanout`.
 
 One process serves one match to real websockets, with one event in flight; this process is all its watchers, and asks
-for the next event when the one before has come to all. Ours plays the match: the command, its rules and its durable
-commit are in its figures. The peers send events that were made before. Nothing here passes or fails.
+for the next event when the one before has come to all. Ours and its peers send the events of a match that was played
+before; where ours plays, the command with its rules and its durable commit is in the figures. Nothing passes or fails.
 """
 
 import asyncio
@@ -30,7 +30,8 @@ import msgspec
 
 from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
-from tests.bench.fanout_peers import DOCUMENT, payloads
+from service.limits import OPERATIONS
+from tests.bench.fanout_peers import DOCUMENT, SEATED, payloads, steps
 from tests.bench.light import MOVE, ROLL
 from tests.client import register
 from tests.server import Server
@@ -49,7 +50,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [*delivery_rows(folder), *stalled_rows(folder), idle_row(folder)]
+        rows = [*delivery_rows(folder), stalled_row(folder), idle_row(folder)]
     print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
     for row in rows:
@@ -173,13 +174,14 @@ class Http:
         return body
 
 
-def graphql(address: tuple[str, int], match_id: str = "m", after: int = 0, id_: str = "1") -> Socket:
+def graphql(address: tuple[str, int], match_id: str = "m", after: int = 0, operations: int = 1) -> Socket:
     """A subscriber over graphql-transport-ws."""
     opened = Socket(address, "/graphql", "graphql-transport-ws")
     opened.send(b'{"type":"connection_init"}')
     opened.wait(1)
     payload = {"query": DOCUMENT, "variables": {"id": match_id, "after": after}}
-    opened.send(json.dumps({"id": id_, "type": "subscribe", "payload": payload}).encode())
+    for number in range(1, operations + 1):
+        opened.send(json.dumps({"id": str(number), "type": "subscribe", "payload": payload}).encode())
     return opened
 
 
@@ -267,12 +269,12 @@ class Peer:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
         assert self._process.stdout is not None
         self.pid = self._process.pid
-        self._address = ("127.0.0.1", int(self._process.stdout.readline()))
-        self._http = Http(self._address)
+        self.address = ("127.0.0.1", int(self._process.stdout.readline()))
+        self._http = Http(self.address)
         self._connect = connect
 
     def watcher(self) -> Socket:
-        return self._connect(self._address)
+        return self._connect(self.address)
 
     def ask(self) -> None:
         self._http.send("/next")
@@ -351,8 +353,10 @@ def delivery_rows(folder: Path) -> list[tuple[str, ...]]:
         shutil.copy(file, folder)
     python = [sys.executable, "-m", "tests.bench.fanout_peers"]
     sdl = str(ROOT / "openapi" / "schema.graphql")
+    match_id = steps(0)[0].match.id
     servers: dict[str, tuple[Callable[[], Served], int]] = {
-        "ours": (lambda: Ours(folder), EVENTS),
+        "ours": (lambda: Peer([*python, "videau"], lambda address: graphql(address, match_id, SEATED), folder), EVENTS),
+        "playing": (lambda: Ours(folder), EVENTS),
         "Strawberry as it comes": (lambda: Peer([*python, "strawberry"], graphql, folder), 10),
         "raw Starlette websockets": (lambda: Peer([*python, "starlette"], Socket, folder), EVENTS),
         "graphql-ws on Node": (
@@ -366,36 +370,46 @@ def delivery_rows(folder: Path) -> list[tuple[str, ...]]:
             with closing(start()) as server:
                 found[name].append(measured(server, number))
             print(name, found[name][-1], file=sys.stderr)
-    ours = medians(found.pop("ours"))
-    what = f"one event ({ours.size:.0f} bytes) to {WATCHERS:,} websockets, deliveries a CPU-second of the server"
+    figures = {name: medians(each) for name, each in found.items()}
+    ours, playing = figures.pop("ours"), figures.pop("playing")
     rows = []
-    for name, figures in found.items():
-        theirs = medians(figures)
+    what = f"one event ({ours.size:.0f} bytes) to {WATCHERS:,} websockets, deliveries a CPU-second of the server"
+    for name, theirs in figures.items():
         rows.append((what, f"{ours.rate:,.0f}", f"{name} {theirs.rate:,.0f}", f"{ours.rate / theirs.rate:.2f}"))
         what = ""
     what = "the same, from asking for it until it is there, p50 / p99 ms"
-    for name, figures in found.items():
-        theirs = medians(figures)
-        here, there = (f"{each.p50:.0f} / {each.p99:.0f}" for each in (ours, theirs))
-        rows.append((what, here, f"{name} {there}", f"{ours.p99 / theirs.p99:.2f}"))
+    for name, theirs in figures.items():
+        rows.append((what, times(ours), f"{name} {times(theirs)}", f"{ours.p99 / theirs.p99:.2f}"))
         what = ""
+    what = "the same with the command that makes the event: rules, dice, durable commit, HTTP"
+    rows.append((what, f"{playing.rate:,.0f}, {times(playing)}", f"without it {ours.rate:,.0f}, {times(ours)}", ""))
     return rows
 
 
-def stalled_rows(folder: Path) -> list[tuple[str, ...]]:
-    """The same with one watcher that does not read."""
-    alone, beside, grown = [], [], []
+def times(figures: Figures) -> str:
+    """p50 / p99."""
+    return f"{figures.p50:.0f} / {figures.p99:.0f}"
+
+
+def stalled_row(folder: Path) -> tuple[str, ...]:
+    """The same with one watcher that does not read, and has so many operations that its buffers are full at once."""
+    match_id = steps(0)[0].match.id
+    alone, beside = [], []
+
+    def start() -> Peer:
+        command = [sys.executable, "-m", "tests.bench.fanout_peers", "videau"]
+        return Peer(command, lambda address: graphql(address, match_id, SEATED), folder)
+
     for _ in range(ROUNDS):
-        with closing(Ours(folder)) as server:
-            alone.append(measured(server))
-            before = resident(server.pid)
-            stalled = server.watcher()
-            beside.append(measured(server))
-            grown.append(resident(server.pid) - before)
+        with closing(start()) as server:
+            alone.append(measured(server, EVENTS).p99)
+        with closing(start()) as server:
+            stalled = graphql(server.address, match_id, SEATED, OPERATIONS)
+            beside.append(measured(server, EVENTS).p99)
             stalled.socket.close()
-    p99 = [statistics.median(each.p99 for each in figures) for figures in (beside, alone)]
-    what = f"p99 ms of {WATCHERS:,} watchers beside one that does not read"
-    return [(what, f"{p99[0]:.0f}", f"without it {p99[1]:.0f}", f"{p99[0] / p99[1]:.2f}")]
+    p99 = statistics.median(beside), statistics.median(alone)
+    what = f"p99 ms of {WATCHERS:,} watchers beside one with {OPERATIONS} operations that reads nothing"
+    return what, f"{p99[0]:.0f}", f"without it {p99[1]:.0f}", f"{p99[0] / p99[1]:.2f}"
 
 
 def idle_row(folder: Path) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Servers to measure fan-out beside: `python -m tests.bench.fanout_peers starlette | strawberry`.
+"""Servers whose fan-out is measured: `python -m tests.bench.fanout_peers videau | starlette | strawberry`.
 
-Each sends the next event of one match to all its websockets when `POST /next` asks for it.
+Each sends the next event of one match, which was played before, to all its websockets when `POST /next` asks for it.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
@@ -23,6 +24,9 @@ from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
 from domain.rules import evolve
 from infra.log import GENESIS, record
 from infra.matchfiles import read_file
+from infra.settings import Settings
+from infra.store import Append, SqlStore
+from service.app import create_app, create_server
 from service.audience import encoded
 from service.cli import listener
 from service.schema import schema
@@ -34,16 +38,19 @@ DOCUMENT = """subscription($id: ID!, $after: Int! = 0) { matchEvents(matchId: $i
   white { score away pips checkers } black { score away pips checkers } } } }"""
 """What all subscribe to: an event with the board after it."""
 
+SEATED = 3
+"""Events before the first roll, after which the watchers begin."""
+
 MATCH = Path(__file__).parents[1] / "corpus" / "matches" / "real_031_galaxy7pt.mat"
 
 
-def steps() -> list[Step]:
-    """A match that was played, from its first roll on."""
+def steps(after: int = SEATED) -> list[Step]:
+    """A match that was played, after a number."""
     match, found = None, []
     for recorded in record(GENESIS, 0, datetime.now(UTC), read_file(MATCH.read_bytes()).events):
         match = evolve(match, recorded.event)
         found.append(Step(recorded, match))
-    return found[3:]
+    return found[after:]
 
 
 class Broadcast:
@@ -82,7 +89,28 @@ async def payloads() -> list[bytes]:
     return [encoded(result) async for result in results]  # type: ignore[arg-type]
 
 
-def strawberry() -> Starlette:
+def videau(folder: Path) -> Starlette:
+    """The service, but that its next event needs no command."""
+    settings = Settings(database_url=f"sqlite:///{folder / 'videau.db'}")
+    seated, played = steps(0)[:SEATED], iter(steps())
+    match = seated[-1].match
+    append = Append(match=match, recorded=[step.recorded for step in seated], auto_roll=(False, False))
+
+    async def prepare() -> None:
+        store = SqlStore(settings.database_file, create=True)
+        await store.append(append)
+        await store.close()
+
+    async def publish() -> None:
+        app.state.table.windows.extend(match.id, [next(played)])
+
+    asyncio.run(prepare())
+    app = create_app(settings)
+    app.router.routes.append(_next(publish))
+    return app
+
+
+def strawberry(folder: Path) -> Starlette:
     """Strawberry as it comes, with our schema: an execution a subscriber."""
     broadcast, played = Broadcast(), cycle(steps())
 
@@ -99,7 +127,7 @@ def strawberry() -> Starlette:
     return Starlette(routes=[_next(publish), WebSocketRoute("/graphql", endpoint)])
 
 
-def starlette() -> Starlette:
+def starlette(folder: Path) -> Starlette:
     """Nothing but websockets, and the same bytes to each."""
     sockets = set[WebSocket]()
     messages = cycle(
@@ -132,12 +160,15 @@ def _next(publish: Callable[[], Any]) -> Route:
 
 
 def main(name: str) -> None:
-    """Serve one of them, as we are served."""
-    app = {"strawberry": strawberry, "starlette": starlette}[name]()
+    """Serve one of them, all in the same way but for our own protocol."""
     bound = listener("127.0.0.1", 0)
-    print(bound.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, log_level="warning", ws="websockets-sansio", ws_per_message_deflate=False)
-    uvicorn.Server(config).run(sockets=[bound])
+    with TemporaryDirectory() as folder:
+        app = {"videau": videau, "strawberry": strawberry, "starlette": starlette}[name](Path(folder))
+        print(bound.getsockname()[1], flush=True)
+        if name == "videau":
+            create_server(app).run(sockets=[bound])
+        config = uvicorn.Config(app, log_level="warning", ws="websockets-sansio", ws_per_message_deflate=False)
+        uvicorn.Server(config).run(sockets=[bound])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from domain.plays import legal_plays
 from infra.log import Recorded
 from infra.settings import Settings
 from infra.store import SqlStore
-from service import audience, windows, wire
+from service import audience, limits, windows, wire
 from service.app import create_app, create_server
 from service.audience import PAYLOAD_BYTES, Audiences, Watcher
 from service.table import Request, Table, Throw
@@ -441,7 +441,7 @@ def test_who_does_not_read_at_all_is_closed_with_a_code_and_keeps_nobody_waiting
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It learns why if it reads after all; else it is cut off. Its memory is bounded until then, and then free."""
-    monkeypatch.setattr(wire, "STALL_SECONDS", 1.5)
+    monkeypatch.setattr(limits, "UNREAD_SECONDS", 1.5)
     monkeypatch.setattr(wire, "GRACE_SECONDS", 0.5)
 
     async def scenario() -> None:
@@ -503,6 +503,28 @@ def test_a_peer_that_vanished_is_cut_off_and_leaves_nothing(
                 await until(lambda: not running.sockets and not running.audiences and not running.table.windows)
 
     run(loop, scenario())
+
+
+async def test_a_stream_of_server_sent_events_that_is_not_read_is_cut_off(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "UNREAD_SECONDS", 0.3)
+    match = await published(running)
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.setblocking(False)
+    loop = asyncio.get_running_loop()
+    host, port = re.findall(r"//(.*):(\d+)/", running.url)[0]
+    with plain:
+        await loop.sock_connect(plain, (host, int(port)))
+        head = f"GET /matches/{match.match_id}/events HTTP/1.1\r\nhost: {host}\r\naccept: text/event-stream\r\n\r\n"
+        await loop.sock_sendall(plain, head.encode())
+        await until(lambda: len(running.table.windows) == 1)
+        [connection] = running.server.server_state.connections
+        connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        connection.transport.set_write_buffer_limits(high=10_000)  # the match has no more than 60,000 bytes
+        await match.publish(1_000)
+        await until(lambda: not running.server.server_state.connections and not running.table.windows)
 
 
 async def test_who_leaves_while_others_are_written_to_gets_nothing_more(

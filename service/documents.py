@@ -1,0 +1,107 @@
+"""What a subscription asks for, read from its document before it is executed."""
+
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from graphql import (
+    FieldNode,
+    GraphQLError,
+    IntValueNode,
+    OperationDefinitionNode,
+    OperationType,
+    StringValueNode,
+    ValueNode,
+    VariableNode,
+    Visitor,
+    visit,
+)
+from msgspec import Struct
+
+from service import limits
+from service.limits import Parsing
+
+FIELD = "matchEvents"
+
+
+class Form(Struct, frozen=True):
+    """Where a document with one subscription to the events of a match says of which, and from where on."""
+
+    match_id: ValueNode
+    after: ValueNode | None
+    defaults: dict[str, ValueNode]
+    own: str | None
+    """The variable that is for `after` and for nothing else."""
+
+    def read(self, variables: dict[str, Any]) -> tuple[str, int, bytes] | None:
+        """The match, `after`, and the other variables, as JSON; None if that is not clear."""
+        match_id = self._value(self.match_id, variables)
+        after = self._value(self.after, variables) if self.after else 0
+        if type(match_id) is not str or type(after) is not int:
+            return None
+        others = {name: value for name, value in variables.items() if name != self.own}
+        try:
+            return match_id, after, msgspec.json.encode(others, order="sorted")
+        except RecursionError:
+            return None
+
+    def _value(self, node: ValueNode | None, variables: dict[str, Any]) -> object:
+        if isinstance(node, VariableNode):
+            name = node.name.value
+            return variables[name] if name in variables else self._value(self.defaults.get(name), {})
+        if isinstance(node, StringValueNode):
+            return node.value
+        if isinstance(node, IntValueNode) and len(node.value) < 12:
+            return int(node.value)
+        return None
+
+
+_parse = Parsing(maxsize=256).cached_parse_document
+
+
+@lru_cache(256)
+def form_of(query: str, operation_name: str | None) -> Form | None:
+    """The form of a document that is one such subscription and nothing else; whether it is valid is not asked here."""
+    try:
+        document = _parse(query, max_tokens=limits.QUERY_TOKENS)
+    except (GraphQLError, RecursionError):
+        return None
+    operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+    if len(operations) != 1 or operations[0].operation is not OperationType.SUBSCRIPTION or operations[0].directives:
+        return None
+    [operation] = operations
+    name = operation.name.value if operation.name else None
+    if operation_name not in (None, name) or len(operation.selection_set.selections) != 1:
+        return None
+    [field] = operation.selection_set.selections
+    if not isinstance(field, FieldNode) or field.name.value != FIELD or field.directives:
+        return None
+    arguments = {argument.name.value: argument.value for argument in field.arguments or ()}
+    if "matchId" not in arguments:
+        return None
+    after = arguments.get("after")
+    counted = _Variables()
+    visit(document, counted)
+    variable = after.name.value if isinstance(after, VariableNode) else None
+    return Form(
+        match_id=arguments["matchId"],
+        after=after,
+        defaults={
+            definition.variable.name.value: definition.default_value
+            for definition in operation.variable_definitions or ()
+            if definition.default_value
+        },
+        own=variable if variable and counted.names[variable] == 2 else None,
+    )
+
+
+class _Variables(Visitor):
+    """Counts where each variable is named: once where it is defined, and wherever it is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: Counter[str] = Counter()
+
+    def enter_variable(self, node: VariableNode, *_: object) -> None:
+        self.names[node.name.value] += 1
