@@ -101,7 +101,7 @@ class Database:
         if self.is_sqlite:
             event.listen(self._engine, "connect", _configure)
             event.listen(self._engine, "begin", _begin)
-        self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._single = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._readers = ThreadPoolExecutor(READERS, "database-reader")
         self._writer = ThreadPoolExecutor(1, "database-writer")
         self._of_thread = threading.local()
@@ -116,25 +116,30 @@ class Database:
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """What single statements find. Raises Unavailable."""
-        return await self._run(self._readers, self._reading, lambda connection, tries: query(connection), PATIENCE)
+        return await self._run(self._readers, self._single, lambda connection, tries: query(connection), PATIENCE)
 
     async def write(self, work: Callable[[Connection, int], T], patience: float = PATIENCE) -> T:
         """What one transaction comes to; `work` is told how often it was tried before. Raises Unavailable."""
         return await self._run(self._writer, self._engine, work, patience)
 
+    async def write_at_once(self, work: Callable[[Connection, int], T], patience: float = PATIENCE) -> T:
+        """As `write`, for `work` that is a single statement in PostgreSQL: a transaction in one round trip."""
+        return await self._run(self._writer, self._engine if self.is_sqlite else self._single, work, patience)
+
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """As `read`, in the thread of the caller."""
         try:
-            return self._attempt(self._reading, lambda connection, tries: query(connection), _Job(PATIENCE))
+            return self._attempt(self._single, lambda connection, tries: query(connection), _Job(PATIENCE))
         finally:
-            self._close(self._of_thread.connection)
+            self._close(self._single)
 
     async def close(self) -> None:
         """Let all connections go, when their threads have done what they were given."""
         for executor in (self._writer, self._readers):
             await asyncio.to_thread(executor.shutdown)
-        for connection in list(self._open):
-            self._close(connection)
+        for connection in self._open:
+            with suppress(DBAPIError):
+                connection.close()
 
     async def _run(
         self, executor: ThreadPoolExecutor, engine: Engine, work: Callable[[Connection, int], T], patience: float
@@ -173,7 +178,6 @@ class Database:
         """Do it, again while what stands in the way may pass and there is time."""
         tries = 0
         while True:
-            connection = None
             try:
                 connection = self._connection(engine)
                 job.holds(connection.connection.driver_connection)
@@ -182,8 +186,7 @@ class Database:
                 self.answering = True
                 return done
             except DBAPIError as error:
-                if not self.is_sqlite or connection is None:
-                    self._close(connection)
+                self._close(engine)
                 pause = random.uniform(0.02, 0.08) * min(tries + 1, 5)
                 self.answering = False
                 if self.is_sqlite or not _passes(error) or job.left < pause:
@@ -194,15 +197,17 @@ class Database:
             tries += 1
 
     def _connection(self, engine: Engine) -> Connection:
-        """This thread's connection."""
-        connection: Connection | None = getattr(self._of_thread, "connection", None)
+        """This thread's connection, of its kind."""
+        connections = self._of_thread.__dict__.setdefault("connections", {})
+        connection: Connection | None = connections.get(engine)
         if connection is None:
-            connection = self._of_thread.connection = engine.connect()
+            connection = connections[engine] = engine.connect()
             self._open.add(connection)
         return connection
 
-    def _close(self, connection: Connection | None) -> None:
-        self._of_thread.connection = None
+    def _close(self, engine: Engine) -> None:
+        """Let this thread's connection go, if there is one."""
+        connection = self._of_thread.__dict__.get("connections", {}).pop(engine, None)
         if connection is not None:
             self._open.discard(connection)
             with suppress(DBAPIError):

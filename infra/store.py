@@ -394,7 +394,9 @@ class SqlStore:
 
     async def _commit(self, appends: Sequence[Append], patience: float) -> list[Exception | None]:
         try:
-            return await self._database.write(lambda connection, tries: commit(connection, appends, tries), patience)
+            return await self._database.write_at_once(
+                lambda connection, tries: commit(connection, appends, tries), patience
+            )
         except Unavailable as error:
             cause = error.__cause__
             if len(appends) == 1 or not isinstance(cause, DatabaseError) or isinstance(cause, OperationalError):

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import uvloop
+
 from domain.board import CheckerMove, Color
 from domain.commands import Command, Create, Join
 from domain.events import Event, Moved, Settings
@@ -149,11 +151,11 @@ def rows() -> list[tuple[str, ...]]:
     def on_postgres(streams: int) -> float:
         url = server.create_database()
         migrate(Environment(database_url=url).url)
-        return asyncio.run(ours(url, streams))
+        return uvloop.run(ours(url, streams))
 
     def on_sqlite(streams: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            return asyncio.run(ours(f"sqlite:///{folder}/videau.db", streams))
+            return uvloop.run(ours(f"sqlite:///{folder}/videau.db", streams))
 
     def bare(group: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
