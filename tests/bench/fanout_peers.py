@@ -97,7 +97,7 @@ def videau(folder: Path) -> Starlette:
     append = Append(match=match, recorded=[step.recorded for step in seated], auto_roll=(False, False))
 
     async def prepare() -> None:
-        store = SqlStore(settings.database_file, create=True)
+        store = SqlStore(settings.url, create=True)
         await store.append(append)
         await store.close()
 
