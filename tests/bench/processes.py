@@ -1,9 +1,12 @@
 """Two processes beside one, over PostgreSQL and Redis: commands a second, and how soon a watcher at the other knows."""
 
 import asyncio
+import json
 import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +20,7 @@ from domain.plays import legal_plays
 from infra.migrations import migrate
 from infra.settings import Settings
 from tests.bench.light import MOVE, ROLL, STATE, Connection
-from tests.client import register
+from tests.client import Client, register
 from tests.postgres import PostgresServer
 from tests.redis import RedisServer
 from tests.server import Server
@@ -120,24 +123,37 @@ async def commands(servers: list[Server]) -> tuple[float, float]:
 async def news(here: Server, there: Server) -> list[float]:
     """Milliseconds from an event's time, which is before its commit, until a watcher of the other process has it."""
     games = [await begun(here, n) for n in range(50)]
-    late: list[float] = []
-
-    async def watch(game: Game) -> None:
-        anonymous = await register(there.url, "watcher")
-        head = await anonymous.match(game.match_id, "version")
-        async for event in anonymous.watch(game.match_id, head["version"], "at"):
-            late.append((datetime.now(UTC) - datetime.fromisoformat(event["at"])).total_seconds() * 1e3)
-
-    watchers = [asyncio.create_task(watch(game)) for game in games]
-    await asyncio.sleep(2)
+    command = [sys.executable, "-m", "tests.bench.processes", there.url, *(game.match_id for game in games)]
+    watchers = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert watchers.stdout is not None
+    assert await watchers.stdout.readline() == b"watching\n"
     started = time.perf_counter()
     for n in range(int(SECONDS * RATE)):
         await asyncio.sleep(max(0, started + n / RATE - time.perf_counter()))
         await games[n % len(games)].go_on()
-    await asyncio.sleep(0.5)
-    for watcher in watchers:
-        watcher.cancel()
+    told, _ = await watchers.communicate(b"")
+    late: list[float] = json.loads(told)
     return sorted(late)
+
+
+async def watch_all(url: str, matches: list[str]) -> None:
+    """Watch, in a process of its own, until standard input ends; then print how late each event has come."""
+    late: list[float] = []
+    anonymous = Client(url)
+
+    async def watch(match_id: str, version: int) -> None:
+        async for event in anonymous.watch(match_id, version, "at"):
+            late.append((datetime.now(UTC) - datetime.fromisoformat(event["at"])).total_seconds() * 1e3)
+
+    versions = [(await anonymous.match(match_id, "version"))["version"] for match_id in matches]
+    _watching = [asyncio.create_task(watch(*each)) for each in zip(matches, versions, strict=True)]
+    await asyncio.sleep(2)
+    print("watching", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    print(json.dumps(late), flush=True)
+    os._exit(0)  # without goodbyes
 
 
 def rows() -> list[tuple[str, ...]]:
@@ -169,5 +185,8 @@ def rows() -> list[tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    for each in rows():
-        print("| " + " | ".join(each) + " |")
+    if sys.argv[1:]:
+        asyncio.run(watch_all(sys.argv[1], sys.argv[2:]))
+    else:
+        for each in rows():
+            print("| " + " | ".join(each) + " |")
