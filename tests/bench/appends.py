@@ -25,6 +25,7 @@ from infra.log import GENESIS, Recorded, record
 from infra.migrations import migrate
 from infra.settings import Settings as Environment
 from infra.store import Append, SqlStore
+from tests.bench.light import print_table
 from tests.postgres import PostgresServer
 
 SECONDS = 2.0
@@ -185,5 +186,4 @@ def rows() -> list[tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    for each in rows():
-        print("| " + " | ".join(each) + " |")
+    print_table(rows())

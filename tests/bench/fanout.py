@@ -8,7 +8,6 @@ before; where ours plays, the command with its rules and its durable commit is i
 import asyncio
 import json
 import os
-import platform
 import random
 import re
 import resource
@@ -32,7 +31,7 @@ from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
 from service.limits import OPERATIONS
 from tests.bench.fanout_peers import DOCUMENT, SEATED, payloads, steps
-from tests.bench.light import MOVE, ROLL
+from tests.bench.light import MOVE, ROLL, print_table
 from tests.client import register
 from tests.server import Server
 
@@ -45,16 +44,12 @@ ROOT = HERE.parents[1]
 NODE_PACKAGES = ("graphql@16", "graphql-ws@6", "ws@8", "@colyseus/core@0.16", "@colyseus/ws-transport@0.16")
 
 
-def main() -> None:
-    """Measure, then print the rows."""
+def rows() -> list[tuple[str, ...]]:
+    """The README's rows."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [*delivery_rows(folder), stalled_row(folder), idle_row(folder)]
-    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+        return [*delivery_rows(folder), stalled_row(folder), idle_row(folder)]
 
 
 # clients
@@ -425,4 +420,4 @@ def idle_row(folder: Path) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    main()
+    print_table(rows())

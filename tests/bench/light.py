@@ -1,8 +1,11 @@
-"""A client that costs as little as it can: the server is what is measured."""
+"""What the benches share: a client that costs as little as it can, and how a table is printed."""
 
 import asyncio
 import json
+import os
+import platform
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 MATCH = "version phase toAct dice white { checkers } black { checkers }"
@@ -34,3 +37,11 @@ class Connection:
         assert "errors" not in answer, answer
         data: dict[str, Any] = answer["data"]
         return data
+
+
+def print_table(rows: Iterable[Sequence[str]]) -> None:
+    """As the README has it, with what it was measured on."""
+    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")

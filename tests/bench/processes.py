@@ -19,7 +19,7 @@ from domain.board import Board, Color, Dice
 from domain.plays import legal_plays
 from infra.migrations import migrate
 from infra.settings import Settings
-from tests.bench.light import MOVE, ROLL, STATE, Connection
+from tests.bench.light import MOVE, ROLL, STATE, Connection, print_table
 from tests.client import Client, register
 from tests.postgres import PostgresServer
 from tests.redis import RedisServer
@@ -168,7 +168,12 @@ def rows() -> list[tuple[str, ...]]:
     (both, both_a_second), (alone, alone_a_second) = rates
     median, most = late[len(late) // 2], late[int(len(late) * 0.99)]
     return [
-        ("commands/s, two processes", f"{both:,.0f}", f"one process {alone:,.0f}", f"{both / alone:.2f}"),
+        (
+            "commands/s, PostgreSQL and Redis, two processes",
+            f"{both:,.0f}",
+            f"one process {alone:,.0f}",
+            f"{both / alone:.2f}",
+        ),
         (
             "commands for a second of the servers' CPU, two processes",
             f"{both_a_second:,.0f}",
@@ -188,5 +193,4 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         asyncio.run(watch_all(sys.argv[1], sys.argv[2:]))
     else:
-        for each in rows():
-            print("| " + " | ".join(each) + " |")
+        print_table(rows())

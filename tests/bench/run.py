@@ -8,8 +8,6 @@ import gc
 import gzip
 import importlib.util
 import json
-import os
-import platform
 import random
 import statistics
 import subprocess
@@ -37,7 +35,8 @@ from infra.dice import Chains
 from infra.log import GENESIS, decode_event, encode_event, encode_line, encode_time, record, verify
 from infra.matchfiles import read_file
 from infra.store import Append, SqlStore
-from tests.bench.light import MOVE, ROLL, STATE, Connection
+from tests.bench import appends, fanout, processes
+from tests.bench.light import MOVE, ROLL, STATE, Connection, print_table
 from tests.client import register
 from tests.server import Server
 
@@ -51,10 +50,7 @@ ROUNDS = 3
 def main() -> None:
     """Measure, then print the table."""
     rows = [*legal_play_rows(), fold_row(), *log_rows(), import_row(), http_row()]
-    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+    print_table([*rows, *appends.rows(), *processes.rows(), *fanout.rows()])
 
 
 # legal plays

@@ -20,12 +20,14 @@ async def test_without_redis_matches_are_played_and_watched_all_the_same(
             begin()
             try:
                 await _all_say(pair, "down")
+                assert [await _connected(server) for server in pair] == [0, 0]
                 await crowd.more(50)
                 await caught_up(crowd.watchers, crowd.versions)
             finally:
                 await asyncio.to_thread(end)
             await crowd.more(50)
         await _all_say(pair, "ok")
+        assert [await _connected(server) for server in pair] == [1, 1]
         await crowd.more(50)
         await caught_up(crowd.watchers, crowd.versions)
     assert [watcher.cuts for watcher in crowd.watchers] == [0] * 12
@@ -44,3 +46,12 @@ async def _readiness(server: Server) -> tuple[int, str]:
     with Wire(server.base) as wire:
         status, body = await wire.ask("GET", "/readyz", patience=5)
     return status, json.loads(body)["redis"]
+
+
+async def _connected(server: Server) -> float:
+    """What the metric says."""
+    with Wire(server.base) as wire:
+        status, body = await wire.ask("GET", "/metrics", patience=5)
+    assert status == 200
+    [line] = [line for line in body.decode().splitlines() if line.startswith("videau_redis_connected ")]
+    return float(line.split()[1])
