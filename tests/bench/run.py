@@ -36,8 +36,7 @@ from infra.log import GENESIS, decode_event, encode_event, encode_line, encode_t
 from infra.matchfiles import read_file
 from infra.store import Append, SqlStore
 from tests.bench import appends, fanout, processes
-from tests.bench.light import MOVE, ROLL, STATE, Connection, print_table
-from tests.client import register
+from tests.bench.light import MOVE, ROLL, Connection, print_table
 from tests.server import Server
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "legal_public.jsonl.gz"
@@ -300,37 +299,17 @@ def import_row() -> tuple[str, ...]:
 
 async def answered_by_us(server: Server) -> float:
     """Requests a second: 64 matches, each playing on as soon as it is answered."""
-    tables = []
-    for n in range(MATCHES):
-        white, black = await register(server.url, f"white {n}"), await register(server.url, f"black {n}")
-        match_id = await white.create("{length: 99}")
-        await black.happens("joinMatch", f'matchId: "{match_id}"')
-        seats = {"WHITE": Connection(server.url, white.token), "BLACK": Connection(server.url, black.token)}
-        for connection in seats.values():
-            await connection.open()
-        tables.append((match_id, seats, (await seats["WHITE"].post(STATE, {"m": match_id}))["match"]))
-        await white.close()
-        await black.close()
-    chance = random.Random(2)
+    games = [await processes.begun(server, n) for n in range(MATCHES)]
 
-    async def play(match_id: str, seats: dict[str, Connection], match: dict[str, Any], until: float) -> int:
+    async def play(game: processes.Game, until: float) -> int:
         requests = 0
         while time.perf_counter() < until:
-            actor, variables = seats[match["toAct"]], {"m": match_id}
-            if match["phase"] == "TO_PLAY":
-                board = Board(tuple(match["white"]["checkers"]), tuple(match["black"]["checkers"]))
-                plays = legal_plays(board, Color(match["toAct"].lower()), Dice(*match["dice"]))
-                variables["p"] = chance.choice(plays)  # type: ignore[assignment]
-                data = await actor.post(MOVE, variables)
-            else:
-                data = await actor.post(ROLL, variables)
-            assert "match" in data["answer"], data
-            match = data["answer"]["match"]
+            await game.go_on()
             requests += 1
         return requests
 
     begun = time.perf_counter()
-    played = await asyncio.gather(*(play(*table, begun + SECONDS) for table in tables))
+    played = await asyncio.gather(*(play(game, begun + SECONDS) for game in games))
     return sum(played) / (time.perf_counter() - begun)
 
 
