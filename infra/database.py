@@ -23,7 +23,7 @@ PATIENCE = 5.0
 """Seconds that a request waits for the database; then it is told to come again."""
 
 READERS = 4
-"""Connections that read; one more writes."""
+"""Connections that read; one more writes at once, and one in transactions."""
 
 _POSTGRES = {
     "connect_timeout": 2,
@@ -91,7 +91,8 @@ class _Job:
 
 
 class Database:
-    """Readers and one writer, threads with a connection each; none waits for the database longer than it was given."""
+    """Readers and one writer, threads with connections of their own; none waits for the database longer than it was
+    given."""
 
     def __init__(self, url: URL) -> None:
         self.is_sqlite = url.get_backend_name() == "sqlite"

@@ -1005,7 +1005,11 @@ async def test_a_refusal_is_not_kept_with_its_key(guest: Guest) -> None:
     assert (await bob.happens("roll", roll))["events"][0]["kind"] == "rolled"
 
 
-@pytest.mark.parametrize("key", ["", "x" * 101, "x" * 90_000, "é" * 101], ids=["empty", "101", "90 kB", "101 of é"])
+@pytest.mark.parametrize(
+    "key",
+    ["", "x" * 101, "x" * 90_000, "é" * 101, "a\0b", "a\nb"],
+    ids=["empty", "101", "90 kB", "101 of é", "NUL", "line"],
+)
 async def test_a_key_has_1_to_100_characters(guest: Guest, key: str) -> None:
     ann, bob = await guest("Ann"), await guest("Bob")
     match_id = await started(ann, bob)
