@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.log import Recorded
-from tests.faults.crowd import Call, Crowd, Game, Player
+from tests.faults.crowd import MUTATIONS, READ, Call, Crowd, Game, Player
 from tests.faults.order import Read, check_order
 from tests.faults.proof import Disproved, proof
 from tests.server import Server
@@ -134,6 +134,22 @@ async def _once(crowd: Crowd, player: Player, verb: str, **variables: Any) -> di
     refused = await crowd.do(player, verb, **{**call.variables, **other})
     assert refused.get("code") == "KEY_REUSED", refused
     return first
+
+
+async def test_a_key_may_be_any_text_and_what_can_be_no_id_is_not_found(pair: list[Server]) -> None:
+    """PostgreSQL has no text with a NUL in it."""
+    crowd = Crowd(guests=1)
+    with crowd.at([server.base for server in pair]):
+        await crowd.register()
+        [player] = crowd.players
+        for key in ("\0", "a\0b", "a\nb", "\\0", "🎲" * 100):
+            calls = [crowd.called(player, "createMatch", settings={"length": 1}, key=key) for _ in pair]
+            one, other = [await crowd.send(call) for call in calls]
+            assert one == other, key
+        for wire in crowd.wires:
+            assert await crowd.post(wire, READ, {"id": "a\0b"}, player) == {"match": None}
+            refused = await crowd.post(wire, MUTATIONS["roll"], {"id": "a\0b"}, player)
+            assert refused["answer"]["code"] == "MATCH_NOT_FOUND"
 
 
 async def test_when_both_propose_a_rematch_at_once_it_begins(pair: list[Server]) -> None:

@@ -1007,8 +1007,8 @@ async def test_a_refusal_is_not_kept_with_its_key(guest: Guest) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["", "x" * 101, "x" * 90_000, "é" * 101, "a\0b", "a\nb"],
-    ids=["empty", "101", "90 kB", "101 of é", "NUL", "line"],
+    ["", "x" * 101, "x" * 90_000, "é" * 101],
+    ids=["empty", "101", "90 kB", "101 of é"],
 )
 async def test_a_key_has_1_to_100_characters(guest: Guest, key: str) -> None:
     ann, bob = await guest("Ann"), await guest("Bob")
