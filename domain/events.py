@@ -1,4 +1,4 @@
-"""What has happened: the nine kinds of event that a match is made of.
+"""What has happened: the kinds of event that a match is made of.
 
 These names are the storage format and the public one. A kind is never renamed, a field never retyped, a new field
 gets a default; tests/domain/test_events.py holds one literal line per kind for ever. Events carry no number, time or
@@ -41,6 +41,18 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rolls to come, in order (an opening roll is white's die, black's die); then dice are thrown."""
 
 
+class Clock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long each player may think: a reserve for the whole match, which runs when the delay of a turn is used up.
+
+    What is not used of a delay is lost (tournament style, RULES.md section 5). Days a turn are a delay and no reserve.
+    """
+
+    reserve: int
+    """Seconds for each player and the whole match."""
+    delay: int
+    """Seconds for each turn."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """What is agreed before the first roll (DESIGN.md section 2)."""
 
@@ -56,6 +68,10 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     """Money only: how many tied opening rolls double the centred cube."""
     visibility: Visibility = Visibility.PUBLIC
     sandbox: Sandbox | None = None
+    clock: Clock | None = None
+    """None is a match without a clock."""
+    rated: bool = False
+    """Whether the result counts for the ratings of both players, who are of one app."""
 
 
 class _Event(
@@ -82,6 +98,10 @@ class Created(_Event, frozen=True):
     """The end of the chain of links from which the dice come (domain/fairness.py), in hexadecimal."""
     imported: str | None = None
     """The format of the file that the match was read from; its dice prove nothing."""
+    invited: str | None = None
+    """The player for whom a private match is."""
+    series: str | None = None
+    """The first match of the series of rematches that this one belongs to; None for a first match."""
 
 
 class Joined(_Event, frozen=True):
@@ -91,6 +111,8 @@ class Joined(_Event, frozen=True):
     player: str
     entropy: str = ""
     """What the player adds to the chance of every roll."""
+    app: str = ""
+    """The app whose user the player is; empty for a guest."""
 
 
 class Committed(_Event, frozen=True):
@@ -143,4 +165,48 @@ class Resigned(_Event, frozen=True):
     stake: Stake
 
 
-Event = Created | Joined | Committed | Rolled | Moved | Doubled | Accepted | Refused | Resigned
+class TimedOut(_Event, frozen=True, tag="timed_out"):
+    """A player's time has run out, which loses the match."""
+
+    by: Color
+
+
+class Resumed(_Event, frozen=True):
+    """The service was out of order for a while, and the clock that ran has got that time back."""
+
+    lost: int
+    """Microseconds."""
+
+
+class Claimed(_Event, frozen=True):
+    """A player has claimed the match from an opponent who stayed away from a match without a clock."""
+
+    by: Color
+    absent: int
+    """Seconds for which the opponent had been away."""
+
+
+class Cancelled(_Event, frozen=True):
+    """The match is off, and nobody has won."""
+
+    by: Color | None
+    """Who cancelled it; None for the invited player, who declined."""
+    absent: int = 0
+    """Seconds for which the opponent had been away, where the match had begun."""
+
+
+Event = (
+    Created
+    | Joined
+    | Committed
+    | Rolled
+    | Moved
+    | Doubled
+    | Accepted
+    | Refused
+    | Resigned
+    | TimedOut
+    | Resumed
+    | Claimed
+    | Cancelled
+)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, NullPool, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 HEAD = REVISIONS[-1]
 """The newest revision: what this version of Videau works with."""
 

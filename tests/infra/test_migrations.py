@@ -188,8 +188,8 @@ def test_a_database_of_the_first_version_keeps_every_row(old: str) -> None:
     before = [rows(old, query) for query in queries]
     assert [len(found) for found in before] == [85, 7, 36, 4]
     with connected(old) as connection:
-        assert schema_problem(connection) == "this database is at revision 0001, not 0002: run `videau migrate`"
-    assert [line[:4] for line in migrate(old)] == ["0002"]
+        assert schema_problem(connection) == "this database is at revision 0001, not 0003: run `videau migrate`"
+    assert [line[:4] for line in migrate(old)] == ["0002", "0003"]
     assert [rows(old, query) for query in queries] == before
     assert rows(old, "PRAGMA integrity_check") == [("ok",)]
 
@@ -263,7 +263,7 @@ def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
     migrate(driver(url))
     with connected(url) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
-    line = "this database is of a newer version of Videau: it is at revision 0999, and this one stops at 0002"
+    line = "this database is of a newer version of Videau: it is at revision 0999, and this one stops at 0003"
     with connected(url) as connection:
         assert schema_problem(connection) == line
     assert refusal(url) == line
@@ -330,7 +330,7 @@ def test_a_full_disk_leaves_an_old_database_as_it_was(old: str) -> None:
     limit += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size + 8192}, {size + 8192}))"
     assert "disk" in failure(run(old, before=limit))
     assert dump(old) == before
-    assert len(migrate(old)) == 1
+    assert len(migrate(old)) == 2
 
 
 def test_a_read_only_database_is_left_alone(old: str, postgres) -> None:
@@ -384,9 +384,10 @@ def test_the_command_says_what_it_did(old: str) -> None:
     assert (first.returncode, first.stderr) == (second.returncode, second.stderr) == (0, "")
     assert first.stdout == (
         "0002: all events in one order, wishes beside the matches, and the times of commands\n"
-        f"{file} is at revision 0002\n"
+        "0003: apps, invitations, seeks, clocks, presence and ratings\n"
+        f"{file} is at revision 0003\n"
     )
-    assert second.stdout == f"{file} is at revision 0002: nothing to do\n"
+    assert second.stdout == f"{file} is at revision 0003: nothing to do\n"
 
 
 def test_the_command_fails_in_one_line_without_the_password() -> None:
