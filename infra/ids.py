@@ -12,6 +12,11 @@ def new_id() -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
 
 
+def new_code() -> str:
+    """A code nobody can guess but everybody can type: 10 letters, 49 bits."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
 def id_from(text: str) -> str:
     """The id that stands for this text: always the same one."""
     number = int.from_bytes(sha256(text.encode()).digest())

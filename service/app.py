@@ -45,12 +45,14 @@ def create_app(settings: Settings) -> Starlette:
         table = app.state.table = Table(store, bus, chains, signer)
         app.state.bus, app.state.windows = bus, table.windows
         bus.start(table.windows.ring)
+        await table.clocks.start()
         forgetting = asyncio.create_task(_forget_keys(store, timedelta(days=settings.key_days)))
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
         yield
         forgetting.cancel()
         table.windows.close()
+        await table.clocks.close()
         await bus.close()
         await store.close()
 

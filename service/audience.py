@@ -261,7 +261,7 @@ class Audiences:
             head = await context.table.watchable(match_id, after, context.viewer)
         except (RuleError, Unavailable):
             return None
-        if head.match.winner:
+        if head.match.ended:
             return None
         seen = replace(context, viewer=_visibility(head.match, context.viewer))
         begin = after if head.version - after <= STEPS else head.version

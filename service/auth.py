@@ -72,6 +72,8 @@ class Context:
     tokens: Tokens
     viewer: str | None = None
     """The player's id; None for an anonymous caller."""
+    app: str = ""
+    """The app whose user the player is; empty for guests."""
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
     connection_params: dict[str, Any] = field(default_factory=dict)

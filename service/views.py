@@ -4,6 +4,7 @@ Fields are plain attributes where they cost nothing, and boards are lists of num
 costs. Points are numbered from 1 (home) to 24 by whoever is meant, 25 is the bar and 0 is off.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -17,17 +18,30 @@ from domain import events
 from domain.board import BAR, OFF, Board, CheckerMove, Color, Play
 from domain.breach import Breach, RuleError
 from domain.events import Stake, Visibility
-from domain.match import Crawford, End, LastPlay, Match, OnRoll, Opening, Over, ToAnswer, ToPlay, Waiting
+from domain.match import (
+    SECOND,
+    CalledOff,
+    Crawford,
+    End,
+    LastPlay,
+    Match,
+    OnRoll,
+    Opening,
+    Over,
+    ToAnswer,
+    ToPlay,
+    Waiting,
+)
 from domain.notation import format_play
 from domain.plays import destinations, legal_plays
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, position_of
 from domain.rules import Action, allowed_actions
-from infra.log import decode_time
-from infra.store import Status
+from infra.log import decode_time, moment
+from infra.store import MatchRow, Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
-from service.table import Head, Proof
+from service.table import Head, Proof, Table
 from service.windows import Step
 
 Info = strawberry.Info[Context, None]
@@ -43,6 +57,7 @@ class Phase(StrEnum):
     TO_PLAY = "to_play"
     TO_ANSWER = "to_answer"
     OVER = "over"
+    CANCELLED = "cancelled"
 
 
 _PHASES = {
@@ -52,6 +67,7 @@ _PHASES = {
     ToPlay: Phase.TO_PLAY,
     ToAnswer: Phase.TO_ANSWER,
     Over: Phase.OVER,
+    CalledOff: Phase.CANCELLED,
 }
 
 for kind, name, description in (
@@ -62,7 +78,7 @@ for kind, name, description in (
     (Stake, "Stake", "What a resignation gives up: one, two or three times the cube, or the whole match."),
     (End, "End", "How a game ended."),
     (Action, "Action", "What a player can do, by the name of its mutation."),
-    (Status, "Status", "Where a match is in its life: waiting for a second player, being played, finished."),
+    (Status, "Status", "Where a match is in its life: waiting for a second player, being played, finished, cancelled."),
     (Breach, "RefusalCode", "Why a command was refused: a closed list."),
 ):
     strawberry.enum(kind, name=name, description=description)
@@ -113,6 +129,24 @@ class Sandbox:
     dice: list[list[int]] = strawberry.field(description="The first rolls, in order.")
 
 
+@strawberry.type(description="How long each player may think.")
+class ClockSettings:
+    reserve: int = strawberry.field(description="Seconds for each player and the whole match.")
+    delay: int = strawberry.field(description="Seconds for each turn, before the reserve runs; what is left is lost.")
+
+
+@strawberry.type(
+    description="The clock at a version. The time left of who must act is: its reserve, less what has passed since "
+    "`since` beyond the delay."
+)
+class Clock:
+    white: float = strawberry.field(description="Seconds of white's reserve when the clock last changed sides.")
+    black: float = strawberry.field(description="Seconds of black's reserve then.")
+    running: Color | None = strawberry.field(description="Whose clock runs; null while nobody's does.")
+    since: datetime | None = strawberry.field(description="When it began to run, UTC.")
+    deadline: datetime | None = strawberry.field(description="When it will have run out, UTC.")
+
+
 @strawberry.type(description="What is agreed before the first roll.")
 class Settings:
     length: int | None = strawberry.field(description="Points that win the match; null is a money game: one game.")
@@ -122,6 +156,8 @@ class Settings:
     automatic_doubles: int = strawberry.field(description="Money only: opening ties that double the centred cube.")
     visibility: Visibility = strawberry.field(description="Who may see the match.")
     sandbox: Sandbox | None = strawberry.field(description="Scripted dice and start position; null for a real match.")
+    clock: ClockSettings | None = strawberry.field(description="How long each may think; null without a clock.")
+    rated: bool = strawberry.field(description="Whether the result changes the players' ratings.")
 
 
 @strawberry.type(description="The board as one side sees it.", name="Board")
@@ -204,6 +240,16 @@ class Rematch:
     )
 
 
+@strawberry.type(description="How an unlisted match is joined by somebody who was told.", name="Invitation")
+class InvitationView:
+    code: str = strawberry.field(description="Good for one player, once: ten letters and digits.")
+    expires_at: datetime = strawberry.field(description="Until when, UTC.")
+
+    @strawberry.field(description="The path of a page that says what the match is, on this server.")
+    def link(self) -> str:
+        return f"/join/{self.code}"
+
+
 @strawberry.type(description="An item and where it stands in its list.")
 class Edge(Generic[T]):
     cursor: str = strawberry.field(description="Give it as `after` to continue behind this item.")
@@ -253,7 +299,7 @@ class MatchView:
     def of(cls, match: Match, version: int, at: datetime, hash_: str) -> Self:
         """The view of a match at a version."""
         phase, settings = match.phase, match.settings
-        finished = match.winner is not None
+        finished = match.ended
         return cls(
             id=ID(match.id),
             version=version,
@@ -272,9 +318,13 @@ class MatchView:
                 )
                 if settings.sandbox
                 else None,
+                clock=ClockSettings(reserve=settings.clock.reserve, delay=settings.clock.delay)
+                if settings.clock
+                else None,
+                rated=settings.rated,
             ),
             phase=_PHASES[type(phase)],
-            to_act=phase.color if isinstance(phase, OnRoll | ToPlay | ToAnswer) else None,
+            to_act=match.to_act,
             turn=match.turn,
             white=_seat(match, Color.WHITE),
             black=_seat(match, Color.BLACK),
@@ -388,6 +438,31 @@ class MatchView:
     @strawberry.field(description="Score, cube, dice and turn as GNU Backgammon's match id.")
     def gnu_match_id(self) -> str:
         return format_gnu_match_id(position_of(self.state))
+
+    @strawberry.field(description="The clock; null in a match without one.")
+    def clock(self) -> Clock | None:
+        match = self.state
+        if match.clocks is None:
+            return None
+        return Clock(
+            white=match.clocks.white / SECOND,
+            black=match.clocks.black / SECOND,
+            running=match.to_act,
+            since=moment(match.clocks.since) if match.to_act else None,
+            deadline=None if match.deadline is None else moment(match.deadline),
+        )
+
+    @strawberry.field(description="The player for whom a private match is.")
+    async def invited(self, info: Info) -> Player | None:
+        return await player_view(info, self.state.invited)
+
+    @strawberry.field(description="How an unlisted match is joined; told to who has opened it, while it waits.")
+    async def invitation(self, info: Info) -> InvitationView | None:
+        viewer, match = info.context.viewer, self.state
+        if viewer is None or not isinstance(match.phase, Waiting) or match.seat_of(viewer) is None:
+            return None
+        invitation = await info.context.table.invitation(match.id)
+        return InvitationView(code=invitation.code, expires_at=invitation.expires_at) if invitation else None
 
     @strawberry.field(description="When the match was created, UTC.")
     async def created_at(self, info: Info) -> datetime:
@@ -511,7 +586,32 @@ class Resigned(EventView):
     stake: Stake = strawberry.field(description="What it gives up.")
 
 
-EVENT_TYPES = (Created, Joined, Committed, Rolled, Moved, Doubled, Accepted, Refused, Resigned)
+@strawberry.type(description="A player's time has run out, which loses the match.")
+class TimedOut(EventView):
+    by: Color = strawberry.field(description="Whose time it was.")
+
+
+@strawberry.type(description="The service was out of order for a while, and the clock that ran has got that time back.")
+class Resumed(EventView):
+    lost: float = strawberry.field(description="Seconds.")
+
+
+@strawberry.type(description="A player has claimed a match without a clock from an opponent who stayed away.")
+class Claimed(EventView):
+    by: Color = strawberry.field(description="Who claimed it.")
+    absent: int = strawberry.field(description="Seconds for which the opponent had been away.")
+
+
+@strawberry.type(description="The match is off, and nobody has won.")
+class Cancelled(EventView):
+    by: Color | None = strawberry.field(description="Who cancelled it; null for the invited player, who declined.")
+    absent: int = strawberry.field(description="Seconds for which the opponent had been away; 0 before the start.")
+
+
+EVENT_TYPES = (
+    Created, Joined, Committed, Rolled, Moved, Doubled, Accepted, Refused, Resigned, TimedOut, Resumed, Claimed,
+    Cancelled,
+)  # fmt: skip
 
 
 @strawberry.type(description="The command took effect.")
@@ -530,6 +630,9 @@ class Refusal:
     current: MatchView | None = strawberry.field(description="The match as it stands, where you may see it.")
 
 
+InvitationAnswer = Annotated[
+    InvitationView | Refusal, strawberry.union("InvitationAnswer", description="The new code, or why there is none.")
+]
 Answer = Annotated[Happened | Refusal, strawberry.union("Answer", description="What happened, or why nothing did.")]
 
 
@@ -571,6 +674,46 @@ def event_view(step: Step) -> EventView:
             return Refused(kind="refused", by=event.by, **place)
         case events.Resigned():
             return Resigned(kind="resigned", by=event.by, stake=event.stake, **place)
+        case events.TimedOut():
+            return TimedOut(kind="timed_out", by=event.by, **place)
+        case events.Resumed():
+            return Resumed(kind="resumed", lost=event.lost / SECOND, **place)
+        case events.Claimed():
+            return Claimed(kind="claimed", by=event.by, absent=event.absent, **place)
+        case events.Cancelled():
+            return Cancelled(kind="cancelled", by=event.by, absent=event.absent, **place)
+
+
+async def player_view(info: Info, player_id: str | None) -> Player | None:
+    """The GraphQL type of a player; None if there is none."""
+    names = await info.context.table.names([player_id]) if player_id else {}
+    return Player(id=ID(player_id), name=names[player_id]) if player_id and names else None
+
+
+_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)
+
+
+def match_cursor(after: str | None) -> tuple[str, str] | None:
+    """Where a page of matches begins, by the cursor before it. Raises ApiError BAD_INPUT."""
+    if after is None:
+        return None
+    if not _CURSOR.fullmatch(after):
+        raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
+    created_at, _, match_id = after.partition("~")
+    return created_at, match_id
+
+
+async def match_page(table: Table, rows: Sequence[MatchRow], length: int, *, first_page: bool) -> Connection[MatchView]:
+    """A page of matches, of rows one more than it is long if there is more."""
+    page = rows[:length]
+    await table.names({id_ for row in page for id_ in (row.white, row.black) if id_})
+    heads = await table.heads(page)
+    items = [
+        (f"{row.created_at}~{row.id}", MatchView.at_head(head))
+        for row, head in zip(page, heads, strict=True)
+        if head is not None
+    ]
+    return Connection.of(items, len(rows) > length, first_page=first_page)
 
 
 def fairness_view(proof: Proof) -> Fairness:
