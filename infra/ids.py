@@ -25,3 +25,8 @@ def id_from(text: str) -> str:
         number, at = divmod(number, len(_ALPHABET))
         letters.append(_ALPHABET[at])
     return "".join(letters)
+
+
+def rematch_id(match_id: str) -> str:
+    """The id of a match's rematch: one only, whoever accepts and however often."""
+    return id_from(f"rematch of {match_id}")

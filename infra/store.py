@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, case, delete, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
@@ -251,6 +251,28 @@ class SqlStore:
         query = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(first)
         return await self._read(lambda connection: _made(MatchRow, connection.execute(query)))
 
+    async def series(self, first: str) -> list[tuple[str, int, int]]:
+        """Of the rematches that followed a match, itself included: each player, matches won and points."""
+        table = _matches
+        white, black = (
+            select(
+                player.label("player"),
+                score.label("points"),
+                case((table.c.winner == color, 1), else_=0).label("won"),
+                case((table.c.id == first, number), else_=None).label("place"),
+            ).where(table.c.series == first, player.is_not(None))
+            for number, color, player, score in (
+                (0, "white", table.c.white, table.c.white_score),
+                (1, "black", table.c.black, table.c.black_score),
+            )
+        )
+        seats = white.union_all(black).subquery()
+        query = select(seats.c.player, func.sum(seats.c.won), func.sum(seats.c.points))
+        query = query.group_by(seats.c.player).order_by(func.min(seats.c.place))
+        return await self._read(
+            lambda connection: [(player, int(won), int(points)) for player, won, points in connection.execute(query)]
+        )
+
     async def count(self) -> int:
         """How many matches have a log."""
         query = select(func.count()).select_from(_events).where(_events.c.seq == 1)
@@ -311,6 +333,13 @@ class SqlStore:
             return proposed
 
         return await self._database.write(work)
+
+    async def proposals(self, match_ids: Iterable[str]) -> dict[str, Color]:
+        """Who proposes a rematch of these matches, where somebody does."""
+        query = select(_wishes.c.match_id, _wishes.c.rematch_by).where(
+            _wishes.c.match_id.in_(list(match_ids)), _wishes.c.rematch_by.is_not(None)
+        )
+        return await self._read(lambda connection: {id_: Color(by) for id_, by in connection.execute(query)})
 
     async def put_invitation(self, match_id: str, code: str, expires_at: datetime) -> None:
         """From now on the match is joined by this code, and by no other."""

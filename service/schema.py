@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Annotated, Any
 
 import msgspec
@@ -37,18 +38,27 @@ from service.views import (
     InvitationAnswer,
     InvitationView,
     MatchView,
+    Notice,
     Player,
     Refusal,
     checker_moves,
     event_view,
     match_cursor,
     match_page,
+    notice_view,
     player_view,
     refusal_view,
 )
 
 LONGEST_KEY = 100
 LONGEST_NAME = 40
+
+
+@strawberry.enum(description="What a claimed match comes to.")
+class Outcome(Enum):
+    WIN = strawberry.enum_value("win", description="You have won it.")
+    NO_RESULT = strawberry.enum_value("no_result", description="Nobody has: it is cancelled.")
+
 
 MatchId = Annotated[ID, strawberry.argument(description="The match.")]
 ExpectedVersion = Annotated[
@@ -306,6 +316,21 @@ class Mutation:
         request = _request(info, idempotency_key, expected_version, match_id)
         return await _act(info, match_id, request, lambda by, throw, match: Cancel(by=by))
 
+    @strawberry.mutation(
+        description="End a match without a clock whose opponent, who must act, has stayed away for `limits.absence` "
+        "seconds (see `claimableAt`)."
+    )
+    async def claim_match(
+        self,
+        info: Info,
+        match_id: MatchId,
+        outcome: Annotated[Outcome, strawberry.argument(description="What the match is to come to.")] = Outcome.WIN,
+        expected_version: ExpectedVersion = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Answer:
+        request = _request(info, idempotency_key, expected_version, match_id, outcome)
+        return _happened(await info.context.table.claim(match_id, request, win=outcome is Outcome.WIN))
+
     @strawberry.mutation(description="Decline the private match to which you are invited.")
     async def decline_match(
         self,
@@ -425,6 +450,16 @@ class Subscription:
         async with aclosing(info.context.watch(match_id, after)) as steps:
             async for step in steps:
                 yield event_view(step)
+
+    @strawberry.subscription(
+        description="What is told beside the log: first all that is so, then whatever changes. Players who watch are "
+        "there; who has left is called away after a few seconds. Does not complete."
+    )
+    async def match_notices(self, info: Info, match_id: MatchId) -> AsyncIterator[Notice]:
+        context = info.context
+        async with aclosing(context.table.watch_beside(match_id, context.viewer)) as notices:
+            async for notice in notices:
+                yield notice_view(notice)
 
 
 class _RefusalHandler(strawberry.ExceptionHandler[RuleError | Refused, Refusal]):

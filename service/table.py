@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from domain.board import Color
 from domain.breach import Breach, RuleError
-from domain.commands import Cancel, Command, Commit, Create, Join, Resume, Roll, TimeOut
+from domain.commands import Cancel, Claim, Command, Commit, Create, Join, Resume, Roll, TimeOut
 from domain.events import Created, Event, Joined, Settings, Visibility
 from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll, Waiting
@@ -26,7 +26,7 @@ from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import Chains
-from infra.ids import id_from, new_code, new_id
+from infra.ids import new_code, new_id, rematch_id
 from infra.log import GENESIS, Broken, decode_time, encode_time, instant, record, replay, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
@@ -44,6 +44,7 @@ from infra.store import (
 )
 from infra.timekeeping import Timekeeping
 from service.clocks import Clocks
+from service.notices import CHANNEL, Notice, Notices
 from service.windows import Step, Windows
 
 logger = logging.getLogger("videau")
@@ -127,10 +128,12 @@ _Plan = tuple[Sequence[Command], tuple[bool, bool]]
 class Table:
     """Every match, for every client of this process."""
 
-    def __init__(self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer) -> None:
+    def __init__(
+        self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer, absence: timedelta = timedelta(minutes=15)
+    ) -> None:
         self.signer = signer
         self.windows = Windows(store, bus)
-        """Where matches are watched; a bus that is started rings here."""
+        """Where matches are watched."""
         self._store = store
         self._bus = bus
         self._chains = chains
@@ -138,7 +141,16 @@ class Table:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._names: OrderedDict[str, str] = OrderedDict()
         self.clocks = Clocks(Timekeeping(store.database), self.settle)
+        self.notices = Notices(store, bus, self.clocks.process)
+        self._absence = absence
         self._telling: set[asyncio.Task[None]] = set()
+
+    def ring(self, channel: str, seq: int) -> None:
+        """What the bus rings: a match has come to `seq`, or something beside it has changed."""
+        if channel.startswith(CHANNEL):
+            self.notices.ring(channel)
+        else:
+            self.windows.ring(channel, seq)
 
     # players
 
@@ -269,6 +281,51 @@ class Table:
 
         return await self._perform(match_id, request, plan)
 
+    async def absence(self, match: Match, moved_at: datetime) -> timedelta | None:
+        """How long the player who must act has been away since then; None for one who is here, or if nobody must act.
+
+        Time in which no process could serve is nobody's absence.
+        """
+        player_id = match.player(match.to_act) if match.to_act else None
+        if player_id is None:
+            return None
+        await self.clocks.know()
+        presence = (await self.notices.of(match.id)).get(player_id)
+        if presence is not None and presence.present:
+            return None
+        since = max(moved_at, presence.left_at) if presence and presence.left_at else moved_at
+        return datetime.now(UTC) - since - timedelta(microseconds=self.clocks.lost(since))
+
+    async def claimable_at(self, head: Head, viewer: str | None) -> datetime | None:
+        """When the viewer may claim the match from an opponent who stays away; None while that is not foreseen."""
+        match = head.match
+        seat = match.seat_of(viewer) if viewer else None
+        if seat is None or match.settings.clock or match.to_act is not seat.opponent:
+            return None
+        absent = await self.absence(match, head.at)
+        return None if absent is None else datetime.now(UTC) - absent + self._absence
+
+    async def claim(self, match_id: str, request: Request, *, win: bool) -> Done:
+        """End a match without a clock whose opponent stays away: won, or without a winner."""
+        head = await self.head(match_id, request.player)
+        absent = await self.absence(head.match, head.at)
+
+        def make(color: Color, dice: Throw, match: Match) -> Command:
+            seconds = 0 if absent is None else int(absent.total_seconds())
+            command: Command = Claim(by=color, absent=seconds) if win else Cancel(by=color, absent=max(seconds, 1))
+            decide(match, command)  # what the rules say comes first
+            if match != head.match or absent is None:
+                raise RuleError(Breach.OPPONENT_PRESENT, "your opponent is here")
+            if absent < self._absence:
+                raise RuleError(
+                    Breach.OPPONENT_PRESENT,
+                    f"your opponent has been away for {seconds} seconds; "
+                    f"a match is claimed after {int(self._absence.total_seconds())}",
+                )
+            return command
+
+        return await self.act(match_id, request, make)
+
     async def rematch(self, match_id: str, request: Request) -> Done:
         """Propose another match, colours swapped; or accept the other side's proposal, which starts it."""
         if replayed := await self._replayed(request):
@@ -290,6 +347,7 @@ class Table:
         if (await self._store.wishes(match_id)).rematch_by in (None, color):
             try:
                 if await self._store.propose_rematch(match_id, color, head.version, request.key):
+                    self.notices.tell(match_id)
                     return Done(head, [])
             except KeyTaken:
                 replayed = await self._replayed(request)
@@ -334,7 +392,9 @@ class Table:
         white, black = head.auto_roll
         try:
             key_only = Request(player=request.player, key=request.key)
-            return await self._perform(successor, key_only, lambda head, dice: (commands, (black, white)))
+            done = await self._perform(successor, key_only, lambda head, dice: (commands, (black, white)))
+            self.notices.tell(head.match.id)
+            return done
         except Refused:
             existing = await self._newest(successor)
             if existing is None:
@@ -552,6 +612,10 @@ class Table:
         """The position of the newest event of all."""
         return await self._store.position()
 
+    async def series(self, first: str) -> list[tuple[str, int, int]]:
+        """The players of the series that began with a match: who (its white first), matches won, and points."""
+        return await self._store.series(first)
+
     async def rematch_of(self, match_id: str) -> tuple[Color | None, Head | None]:
         """Who has proposed a rematch of this match, and the rematch if it has begun."""
         wishes = await self._store.wishes(match_id)
@@ -603,9 +667,18 @@ class Table:
         """
         head = await self.watchable(match_id, after, viewer)
         steps = self.windows.past if head.match.ended else self.windows.steps
-        async with aclosing(steps(match_id, after)) as found:
-            async for step in found:
-                yield step
+        seated = viewer is not None and head.match.seat_of(viewer) is not None
+        with self.notices.here(match_id, viewer) if viewer and seated else nullcontext():
+            async with aclosing(steps(match_id, after)) as found:
+                async for step in found:
+                    yield step
+
+    async def watch_beside(self, match_id: str, viewer: str | None) -> AsyncGenerator[Notice]:
+        """What is told beside the log of a match. Raises RuleError MATCH_NOT_FOUND."""
+        await self.head(match_id, viewer)
+        async with aclosing(self.notices.watch(match_id)) as notices:
+            async for notice in notices:
+                yield notice
 
     async def watchable(self, match_id: str, after: int, viewer: str | None) -> Head:
         """A match that `viewer` may watch from number `after` on, as this process knows it. Raises as `watch` does."""
@@ -657,11 +730,6 @@ def visible(match: Match, viewer: str | None) -> bool:
     """Whether `viewer` (None: anybody) may see the match: a private one is for its players and the invited."""
     private = match.settings.visibility is Visibility.PRIVATE
     return not private or (viewer is not None and (match.seat_of(viewer) is not None or viewer == match.invited))
-
-
-def rematch_id(match_id: str) -> str:
-    """The id of a match's rematch: one only, whoever accepts and however often."""
-    return id_from(f"rematch of {match_id}")
 
 
 def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:

@@ -37,10 +37,12 @@ from domain.plays import destinations, legal_plays
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, position_of
 from domain.rules import Action, allowed_actions
 from infra.log import decode_time, moment
+from infra.presence import Presence
 from infra.store import MatchRow, Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
+from service.notices import Notice as Noticed
 from service.table import Head, Proof, Table
 from service.windows import Step
 
@@ -94,6 +96,17 @@ class Player:
     name: str = strawberry.field(description="What the player wishes to be called; not unique.")
 
 
+@strawberry.type(description="Whether a player watches the match by a socket or stream of its own.", name="Presence")
+class PresenceView:
+    present: bool = strawberry.field(description="Whether it does now.")
+    away_since: datetime | None = strawberry.field(description="Since when it has not, UTC; null for one who is here.")
+
+    @classmethod
+    def of(cls, presence: Presence) -> Self:
+        """The view of a presence."""
+        return cls(present=presence.present, away_since=None if presence.present else presence.left_at)
+
+
 @strawberry.type(description="One side of a match, seen from its own end of the board.")
 class Seat:
     color: Color = strawberry.field(description="Which side this is.")
@@ -104,6 +117,12 @@ class Seat:
     )
     player_id: strawberry.Private[str | None]
     board: strawberry.Private[Board]
+    match_id: strawberry.Private[str]
+
+    @strawberry.field(description="Whether the player is there; null for one who never was, and for a free seat.")
+    async def presence(self, info: Info) -> PresenceView | None:
+        found = (await info.context.table.notices.of(self.match_id)).get(self.player_id or "")
+        return PresenceView.of(found) if found else None
 
     @strawberry.field(description="The race: pips still needed to bear everything off; a checker on the bar needs 25.")
     def pips(self) -> int:
@@ -273,6 +292,54 @@ class Connection(Generic[T]):
                 end_cursor=items[-1][0] if items else None,
             ),
         )
+
+
+@strawberry.type(description="A player's score over a series of rematches.")
+class SeriesScore:
+    player: Player = strawberry.field(description="Who.")
+    matches: int = strawberry.field(description="Matches won.")
+    points: int = strawberry.field(description="Points won in all of them, those of a match under way included.")
+
+
+@strawberry.type(description="A match and all its rematches.")
+class Series:
+    id: ID = strawberry.field(description="The first match.")
+
+    @strawberry.field(description="The score of both players, white of the first match first.")
+    async def scores(self, info: Info) -> list[SeriesScore]:
+        table = info.context.table
+        scores = await table.series(self.id)
+        names = await table.names([player for player, _, _ in scores])
+        return [
+            SeriesScore(player=Player(id=ID(player), name=names.get(player, "")), matches=matches, points=points)
+            for player, matches, points in scores
+        ]
+
+    @strawberry.field(description="The matches that you may find, newest first.")
+    async def matches(
+        self, info: Info, first: First = None, after: After = None
+    ) -> Connection[Annotated["MatchView", strawberry.lazy("service.views")]]:
+        length, before, table = page_length(first), match_cursor(after), info.context.table
+        rows = await table.newest(info.context.viewer, first=length + 1, before=before, series=self.id)
+        return await match_page(table, rows, length, first_page=after is None)
+
+
+@strawberry.type(description="A player is there, or is away.")
+class PresenceNotice:
+    color: Color = strawberry.field(description="Whose seat.")
+    presence: PresenceView = strawberry.field(description="How it is now.")
+
+
+@strawberry.type(description="A rematch is proposed, or has started.")
+class RematchNotice:
+    proposed_by: Color = strawberry.field(description="Who proposed it, by colour in this match.")
+    match_id: ID | None = strawberry.field(description="The new match, once it has started.")
+
+
+Notice = Annotated[
+    PresenceNotice | RematchNotice,
+    strawberry.union("Notice", description="What is told beside the log of a match, and is not in it."),
+]
 
 
 @strawberry.type(name="Match", description="A match at one version of its log.")
@@ -473,6 +540,18 @@ class MatchView:
     @strawberry.field(description="The match of which this one is the rematch.")
     def rematch_of(self) -> ID | None:
         return ID(self.state.rematch_of) if self.state.rematch_of else None
+
+    @strawberry.field(description="This match and all its rematches.")
+    def series(self) -> Series:
+        return Series(id=ID(self.state.series or self.state.id))
+
+    @strawberry.field(
+        description="From when on you may claim this match without a clock from an opponent who stays away; null while "
+        "the opponent is there or need not act."
+    )
+    async def claimable_at(self, info: Info) -> datetime | None:
+        table, viewer = info.context.table, info.context.viewer
+        return await table.claimable_at(await table.head(self.state.id, viewer), viewer)
 
     @strawberry.field(description="The rematch of this match, once it is proposed.")
     async def rematch(self, info: Info) -> Rematch | None:
@@ -684,6 +763,13 @@ def event_view(step: Step) -> EventView:
             return Cancelled(kind="cancelled", by=event.by, absent=event.absent, **place)
 
 
+def notice_view(notice: Noticed) -> Notice:
+    """The GraphQL type of what is told beside a log."""
+    if notice.presence is None:
+        return RematchNotice(proposed_by=notice.color, match_id=ID(notice.rematch) if notice.rematch else None)
+    return PresenceNotice(color=notice.color, presence=PresenceView.of(notice.presence))
+
+
 async def player_view(info: Info, player_id: str | None) -> Player | None:
     """The GraphQL type of a player; None if there is none."""
     names = await info.context.table.names([player_id]) if player_id else {}
@@ -761,6 +847,7 @@ def _seat(match: Match, color: Color) -> Seat:
         checkers=list(match.board.side(color)),
         player_id=match.player(color),
         board=match.board,
+        match_id=match.id,
     )
 
 
