@@ -232,7 +232,7 @@ class Query:
         self, info: Info, code: Annotated[str, strawberry.argument(description="The code, as it was sent.")]
     ) -> MatchView:
         table = info.context.table
-        return MatchView.at_head(await table.head(await table.invited_by(_code(code)), info.context.viewer))
+        return MatchView.at_head(await table.head(await table.invited_by(code), info.context.viewer))
 
     @strawberry.field(description="You; null without a token.")
     async def me(self, info: Info) -> Player | None:
@@ -321,7 +321,7 @@ class Mutation:
         request = _request(info, idempotency_key, expected_version, match_id, code, auto_roll, entropy)
         table = info.context.table
         if code is not None:
-            invited = await table.invited_by(_code(code))
+            invited = await table.invited_by(code)
             if match_id not in (None, invited):
                 raise RuleError(Breach.CODE_UNKNOWN, "the code is for another match")
             match_id = ID(invited)
@@ -332,7 +332,7 @@ class Mutation:
     @strawberry.mutation(description="A new code for your unlisted match; the one before is good no more.")
     async def invite(self, info: Info, match_id: MatchId) -> InvitationAnswer:
         invitation = await info.context.table.invite(match_id, _request(info, None, None))
-        return InvitationView(code=invitation.code, expires_at=invitation.expires_at)
+        return InvitationView(join_code=invitation.code, expires_at=invitation.expires_at)
 
     @strawberry.mutation(description="Call off a match that you have opened, before anybody joins.")
     async def cancel_match(
@@ -597,11 +597,6 @@ def _request(info: Info, key: str | None, expected_version: int | None, *given: 
 def _utc(at: datetime | None) -> datetime | None:
     """A client's time in UTC; one without a zone is."""
     return at and (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
-
-
-def _code(text: str) -> str:
-    """The code of an invitation, however it was written: in capitals, in groups, with a link around it."""
-    return "".join(filter(str.isalnum, text.rsplit("/", 1)[-1])).lower()[:40]
 
 
 def _clock(given: ClockInput | None, length: int | None) -> Clock | None:

@@ -27,7 +27,7 @@ from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import Chains
-from infra.ids import new_code, new_id, rematch_id
+from infra.ids import new_code, new_id, read_code, rematch_id
 from infra.log import GENESIS, Broken, decode_time, encode_time, instant, record, replay, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
@@ -242,7 +242,7 @@ class Table:
 
     async def invited_by(self, code: str) -> str:
         """The match that a code is for. Raises RuleError CODE_UNKNOWN or CODE_EXPIRED."""
-        row = await self._store.invitation(code=code)
+        row = await self._store.invitation(code=read_code(code))
         if row is None:
             raise RuleError(Breach.CODE_UNKNOWN, "there is no invitation with this code, or there is a newer one")
         if decode_time(row.expires_at) <= datetime.now(UTC):

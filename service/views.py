@@ -262,12 +262,12 @@ class Rematch:
 
 @strawberry.type(description="How an unlisted match is joined by somebody who was told.", name="Invitation")
 class InvitationView:
-    code: str = strawberry.field(description="Good for one player, once: ten letters and digits.")
+    join_code: str = strawberry.field(description="Good for one player, once: ten letters and digits.")
     expires_at: datetime = strawberry.field(description="Until when, UTC.")
 
     @strawberry.field(description="The path of a page that says what the match is, on this server.")
     def link(self) -> str:
-        return f"/join/{self.code}"
+        return f"/join/{self.join_code}"
 
 
 @strawberry.type(description="An item and where it stands in its list.")
@@ -530,7 +530,7 @@ class MatchView:
         if viewer is None or not isinstance(match.phase, Waiting) or match.seat_of(viewer) is None:
             return None
         invitation = await info.context.table.invitation(match.id)
-        return InvitationView(code=invitation.code, expires_at=invitation.expires_at) if invitation else None
+        return InvitationView(join_code=invitation.code, expires_at=invitation.expires_at) if invitation else None
 
     @strawberry.field(description="When the match was created, UTC.")
     async def created_at(self, info: Info) -> datetime:
