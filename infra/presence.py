@@ -1,6 +1,6 @@
 """Who is connected to which match, at whichever process; a process that has died has let all of its players go."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -32,26 +32,26 @@ class Presences:
         self._database = database
         self._process = process
 
-    async def enter(self, match_id: str, player_id: str) -> None:
-        """The player is connected to the match here."""
-        row = {"match_id": match_id, "player_id": player_id, "process_id": self._process, "left_at": None}
+    async def note(self, changes: Mapping[tuple[str, str], datetime | None]) -> None:
+        """For each (match, player): connected to the match here (None), or not since then."""
+        rows = [
+            {
+                "match_id": match_id,
+                "player_id": player_id,
+                "process_id": self._process,
+                "left_at": left_at and encode_time(left_at),
+            }
+            for (match_id, player_id), left_at in sorted(changes.items())
+        ]
 
         def work(connection: Connection, tries: int) -> None:
             dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-            entering = dialect.insert(_presences).values(row)
+            noting = dialect.insert(_presences)
             key = ["match_id", "player_id", "process_id"]
-            connection.execute(entering.on_conflict_do_update(index_elements=key, set_={"left_at": None}))
+            set_ = {"left_at": noting.excluded.left_at}
+            connection.execute(noting.on_conflict_do_update(index_elements=key, set_=set_), rows)
 
         await self._database.write(work)
-
-    async def leave(self, match_id: str, player_id: str, at: datetime) -> None:
-        """The player has left the match here."""
-        leaving = update(_presences).where(
-            _presences.c.match_id == match_id,
-            _presences.c.player_id == player_id,
-            _presences.c.process_id == self._process,
-        )
-        await self._database.write(lambda c, tries: c.execute(leaving.values(left_at=encode_time(at))))
 
     async def of(self, match_ids: Iterable[str], now: datetime) -> dict[str, dict[str, Presence]]:
         """For each match, the players who are or were connected to it."""

@@ -5,7 +5,7 @@ a moment, since pages are reloaded.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -58,6 +58,8 @@ class Notices:
         self._sockets: dict[tuple[str, str], int] = {}
         self._boards: dict[str, _Board] = {}
         self._polling: asyncio.Task[None] | None = None
+        self._unwritten: dict[tuple[str, str], datetime | None] = {}
+        self._writing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @contextmanager
@@ -74,14 +76,14 @@ class Notices:
         key = match_id, player_id
         self._sockets[key] = self._sockets.get(key, 0) + 1
         if self._sockets[key] == 1:
-            self._do(self._entered(key))
+            self._note(key, None)
 
     def leave(self, match_id: str, player_id: str) -> None:
         """The player is connected to it once less."""
         key = match_id, player_id
         self._sockets[key] -= 1
         if not self._sockets[key]:
-            self._do(self._left(key, datetime.now(UTC)))
+            asyncio.get_running_loop().call_later(GRACE, self._left, key, datetime.now(UTC))
 
     async def tidy(self) -> None:
         """Forget what is long over. Raises Unavailable."""
@@ -120,7 +122,9 @@ class Notices:
         """Something beside a match is another thing now."""
         match_id = channel.removeprefix(CHANNEL)
         if match_id in self._boards:
-            self._do(self._look([match_id]))
+            looking = asyncio.create_task(self._look([match_id]))
+            self._tasks.add(looking)
+            looking.add_done_callback(self._tasks.discard)
 
     def tell(self, match_id: str) -> None:
         """Ring for what is new beside a match, here and elsewhere."""
@@ -128,20 +132,33 @@ class Notices:
 
     def close(self) -> None:
         """Tell nothing more."""
-        for task in (*self._tasks, *filter(None, [self._polling])):
+        for task in (*self._tasks, *filter(None, [self._polling, self._writing])):
             task.cancel()
 
-    async def _entered(self, key: tuple[str, str]) -> None:
-        if self._sockets.get(key):
-            await self._presences.enter(*key)
-            self.tell(key[0])
+    def _left(self, key: tuple[str, str], at: datetime) -> None:
+        if self._sockets.get(key) == 0:
+            del self._sockets[key]
+            self._note(key, at)
 
-    async def _left(self, key: tuple[str, str], at: datetime) -> None:
-        await asyncio.sleep(GRACE)
-        if not self._sockets.get(key):
-            self._sockets.pop(key, None)
-            await self._presences.leave(*key, at)
-            self.tell(key[0])
+    def _note(self, key: tuple[str, str], left_at: datetime | None) -> None:
+        self._unwritten[key] = left_at
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        """Write what is new, many in one transaction: after a restart all players come at once."""
+        while self._unwritten:
+            batch, self._unwritten = self._unwritten, {}
+            try:
+                await self._presences.note(batch)
+            except Unavailable as error:
+                logger.error("presences are noted later: %s", error)
+                self._unwritten = batch | self._unwritten
+                await asyncio.sleep(POLL)
+                continue
+            for match_id in {match_id for match_id, _ in batch}:
+                self.tell(match_id)
+        self._writing = None
 
     async def _poll(self) -> None:
         while self._boards:
@@ -179,14 +196,3 @@ class Notices:
             if board.notices != before:
                 board.changed.set()
                 board.changed.clear()
-
-    def _do(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(self._safely(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _safely(self, work: Coroutine[None, None, None]) -> None:
-        try:
-            await work
-        except Unavailable as error:
-            logger.error("a presence is not noted: %s", error)
