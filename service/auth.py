@@ -46,7 +46,7 @@ class Tokens:
         try:
             holder, scope, expires = self._signed(token)
         except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError) as error:
-            raise ApiError(ErrorCode.TOKEN_INVALID, f"this token cannot be used: {error}") from error
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token cannot be used: {error}", error=str(error)) from error
         if expires <= time.time():
             raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")
         return holder, scope

@@ -152,7 +152,12 @@ class Query:
         if version is None or version == head.version:
             return MatchView.at_head(head)
         if not 1 <= version < head.version:
-            raise ApiError(ErrorCode.BAD_INPUT, f"version is {version}; this match has versions 1 to {head.version}")
+            raise ApiError(
+                ErrorCode.BAD_INPUT,
+                "version is {version}; this match has versions 1 to {newest}",
+                version=version,
+                newest=head.version,
+            )
         [step] = await table.steps(id, version - 1, version)
         return MatchView.at_step(step)
 
@@ -169,7 +174,9 @@ class Query:
         if after is not None:
             created_at, _, match_id = after.partition("~")
             if not _CURSOR.fullmatch(after):
-                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
+                raise ApiError(
+                    ErrorCode.BAD_INPUT, "after is {after!r}; it is the cursor of an edge", after=after[:100]
+                )
             before = created_at, match_id
         filter = filter or MatchFilter()
         table, viewer = info.context.table, info.context.viewer
@@ -209,7 +216,7 @@ class Mutation:
     ) -> Registration:
         name = " ".join(name.split())
         if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-            raise ApiError(ErrorCode.BAD_INPUT, f"a name has 1 to {LONGEST_NAME} printable characters")
+            raise ApiError(ErrorCode.BAD_INPUT, "a name has 1 to {most} printable characters", most=LONGEST_NAME)
         player = await info.context.table.register(name)
         token, expires_at = info.context.tokens.issue(player.id)
         return Registration(player=Player(id=ID(player.id), name=name), token=token, expires_at=expires_at)
@@ -404,7 +411,12 @@ def _request(info: Info, key: str | None, expected_version: int | None, *given: 
     if key is None:
         return Request(player=player, expected_version=expected_version)
     if not 1 <= len(key) <= LONGEST_KEY:
-        raise ApiError(ErrorCode.BAD_INPUT, f"the idempotency key has {len(key)} characters; 1 to {LONGEST_KEY} can be")
+        raise ApiError(
+            ErrorCode.BAD_INPUT,
+            "the idempotency key has {got} characters; 1 to {most} can be",
+            got=len(key),
+            most=LONGEST_KEY,
+        )
     if "\0" in key:  # which PostgreSQL has in no text
         key = f"sha256 {hashlib.sha256(key.encode()).hexdigest()}"
     fingerprint = hashlib.sha256(msgspec.json.encode((info.field_name, expected_version, given))).hexdigest()

@@ -377,7 +377,9 @@ class Table:
         if key is None or command is None:
             return None
         if command.fingerprint != key.fingerprint:
-            raise RuleError(Breach.KEY_REUSED, f"the idempotency key {key.key!r} was used before with other input")
+            raise RuleError(
+                Breach.KEY_REUSED, "the idempotency key {key!r} was used before with other input", key=key.key
+            )
         steps = [step async for step in self._steps(command.match_id, 0, command.last_seq)]
         newest = await self._newest(command.match_id)
         assert newest is not None
@@ -487,7 +489,10 @@ class Table:
             head = await self.head(match_id, viewer)
         if not 0 <= after <= head.version:
             raise RuleError(
-                Breach.STALE_VERSION, f"after is {after}; the match is at version {head.version}, and 0 is its start"
+                Breach.STALE_VERSION,
+                "after is {after}; the match is at version {version}, and 0 is its start",
+                after=after,
+                version=head.version,
             )
         return head
 
@@ -543,10 +548,13 @@ def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:
 
 
 def _not_found(match_id: str) -> RuleError:
-    return RuleError(Breach.MATCH_NOT_FOUND, f"there is no match {match_id[:40]!r} that you may see")
+    return RuleError(Breach.MATCH_NOT_FOUND, "there is no match {match!r} that you may see", match=match_id[:40])
 
 
 def _stale(request: Request, head: Head) -> RuleError:
     return RuleError(
-        Breach.STALE_VERSION, f"the match is at version {head.version}, not {request.expected_version}: look again"
+        Breach.STALE_VERSION,
+        "the match is at version {version}, not {expected}: look again",
+        version=head.version,
+        expected=request.expected_version,
     )

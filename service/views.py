@@ -420,7 +420,9 @@ class MatchView:
         start = 0
         if after is not None:
             if not (after.isascii() and after.isdigit() and len(after) < 10):
-                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:40]!r}; an event's cursor is its seq")
+                raise ApiError(
+                    ErrorCode.BAD_INPUT, "after is {after!r}; an event's cursor is its seq", after=after[:40]
+                )
             start = int(after)
         until = min(start + length, self.version)
         steps = await info.context.table.steps(self.state.id, start, until)
