@@ -24,6 +24,10 @@ class Said:
         return repr(str(self))
 
 
+class Foreign(Said):
+    """A text that is not ours, a library's: English only, and whatever it happens to be."""
+
+
 def said(text: str | Said, fields: dict[str, object]) -> Said:
     """What an error is given to say: a template with its fields, or what has been put together already."""
     return text if isinstance(text, Said) else Said(text, **fields)

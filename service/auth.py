@@ -12,6 +12,7 @@ import jwt
 from service.errors import ApiError, ErrorCode
 from service.table import Table
 from service.windows import Step
+from service.words import Language
 
 ISSUER = "videau"
 
@@ -74,6 +75,8 @@ class Context:
     """The player's id; None for an anonymous caller."""
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
+    language: Language = Language.EN
+    """In which it is told what is wrong."""
     connection_params: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -20,10 +20,10 @@ from domain.breach import RuleError
 from domain.drawing import draw
 from domain.match import Match
 from domain.matchfile import FileError
-from domain.words import Said
 from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import evolve, fold
+from domain.words import Said
 from infra import migrations
 from infra.bus import LocalBus
 from infra.dice import Chains

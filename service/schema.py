@@ -15,7 +15,7 @@ from strawberry.extensions import AddValidationRules, MaxTokensLimiter, Validati
 from strawberry.schema.config import StrawberryConfig
 
 from domain.board import Color, Dice
-from domain.breach import RuleError
+from domain.breach import Breach, RuleError
 from domain.commands import Accept, Double, Move, Refuse, Resign
 from domain.events import Sandbox, Settings, Stake, Visibility
 from domain.match import Match
@@ -35,6 +35,7 @@ from service.views import (
     First,
     Happened,
     Info,
+    LanguageArgument,
     MatchView,
     Player,
     Refusal,
@@ -42,6 +43,7 @@ from service.views import (
     event_view,
     refusal_view,
 )
+from service.words import code_message
 
 _CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)
 LONGEST_KEY = 100
@@ -126,6 +128,12 @@ class Limit:
     code: str | None = strawberry.field(description="The error code beyond it; null where the connection is closed.")
 
 
+@strawberry.type(description="A code of refusals (`RefusalCode`) or of errors (`extensions.code`).")
+class Code:
+    code: str = strawberry.field(description="The code.")
+    message: str = strawberry.field(description="What it means in general; what is told with it says more.")
+
+
 @strawberry.type(description="A guest and its token.")
 class Registration:
     player: Player = strawberry.field(description="The new player.")
@@ -204,6 +212,12 @@ class Query:
     @strawberry.field(description="How much may be asked for at once.")
     def limits(self) -> list[Limit]:
         return [Limit(name=name, value=value, code=code) for name, value, code in limits.all_limits()]
+
+    @strawberry.field(description="Every code of refusals and of errors, in words.")
+    def codes(self, info: Info, language: LanguageArgument = None) -> list[Code]:
+        spoken = language or info.context.language
+        names = [*(breach.name for breach in Breach), *ErrorCode]
+        return [Code(code=name, message=code_message(spoken, name)) for name in names]
 
 
 @strawberry.type(description="What can be done. Each of the nine commands answers what happened, or why nothing did.")
