@@ -515,6 +515,27 @@ async def test_a_websocket_has_the_language_of_its_request_or_of_its_connection_
         assert wrong["payload"][0]["message"].startswith("la requête" if language == "fr" else "Cannot query")
 
 
+async def test_watchers_of_the_same_match_are_told_the_same_in_their_own_languages(
+    table: tuple[str, Client, Client], anonymous: Client
+) -> None:
+    match_id, white, _ = table
+    watch = WATCH.replace("seq", "seq match { events(first: 0) { edges { cursor } } }")
+    version = (await white.match(match_id, "version"))["version"]
+    languages = ["fr", "en", "fr", "en"]
+    sockets = [await opened(anonymous.url, None, {"language": language}) for language in languages]
+    heard: list[list[str]] = [[] for _ in sockets]
+    for number, socket in enumerate(sockets):  # what there is already, from a place of its own each
+        message = await asked_on(socket, "1", watch, m=match_id, after=version - 1)
+        heard[number].append(message["payload"]["errors"][0]["message"])
+    await white.happens("move", f'matchId: "{match_id}", play: {{notation: "8/5 6/5"}}')
+    for number, socket in enumerate(sockets):  # and what all are sent at once
+        message = json.loads(await asyncio.wait_for(socket.recv(), 15))
+        heard[number].append(message["payload"]["errors"][0]["message"])
+        await socket.close()
+    said = Said("first is {first}; a page has 1 to {most} items", first=0, most=limits.PAGE)
+    assert heard == [[tell(Language(language), "BAD_INPUT", said)] * 2 for language in languages]
+
+
 async def test_a_websocket_is_closed_with_a_reason_in_its_language(anonymous: Client) -> None:
     async with await opened(anonymous.url, None, {"language": "fr", "authorization": "x"}) as socket:
         with pytest.raises(ConnectionClosed):
