@@ -33,14 +33,14 @@ class FileError(Exception):
 
     def __init__(self, line: int, column: int, expected: str | Said, got: str, rule: str | Said = "") -> None:
         got = got if len(got) <= _LONGEST_QUOTE else got[:_LONGEST_QUOTE] + "…"
-        found = Said("the end of the file") if got == END_OF_FILE else got
+        self.found: str | Said = Said("the end of the file") if got == END_OF_FILE else got
         self.wanted = said(expected, {})
         self.said = Said(
             "line {line}, column {column}: expected {expected}, found {got!r}",
             line=line,
             column=column,
             expected=self.wanted,
-            got=found,
+            got=self.found,
         )
         if rule:
             self.said = Said("{fault}: {rule}", fault=self.said, rule=said(rule, {}))

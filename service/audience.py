@@ -1,9 +1,10 @@
 """Audiences: identical subscriptions to the events of a match, executed and encoded once for all who sent them.
 
 Subscriptions are identical when their document, operation, variables, match and language are, and what their viewers
-may see: who has a seat, or could take one, is an audience of its own; all others see what an anonymous caller sees. Only
-where they begin (`after`) may differ. An audience runs the plain execution once, keeps its newest payloads, and writes
-them to the sockets itself. Who is behind those payloads is served by an execution of its own until it has caught up.
+may see: who has a seat, or could take one, is an audience of its own; all others see what an anonymous caller sees.
+Only where they begin (`after`) may differ. An audience runs the plain execution once, keeps its newest payloads, and
+writes them to the sockets itself. Who is behind those payloads is served by an execution of its own until it has caught
+up.
 """
 
 import asyncio

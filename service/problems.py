@@ -46,7 +46,7 @@ def problem_of(error: Exception) -> Problem:
         case Problem():
             return error
         case FileError():
-            place = {"line": error.line, "column": error.column, "expected": error.wanted, "got": error.got}
+            place = {"line": error.line, "column": error.column, "expected": error.wanted, "got": error.found}
             return Problem(422, ErrorCode.BAD_FILE, error.said, beside=place)
         case Broken():
             return Problem(422, ErrorCode.BAD_FILE, error.said, beside={"line": error.seq, "column": 1})
