@@ -91,8 +91,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                     self._speak((read.payload or {}).get("language"))
                     await self.context.identify(_authorization(read.payload or {}))
             except ApiError as error:
-                code = (error.extensions or {})["code"]
-                await self._close(4403, f"{code}: {tell(self.context.language, code, error.said)}")
+                await self._close(4403, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
                 return
             except Unavailable:
                 await self._close(1013, f"UNAVAILABLE: {tell(self.context.language, 'UNAVAILABLE', UNAVAILABLE)}")

@@ -54,6 +54,7 @@ class ApiError(GraphQLError):
     def __init__(self, code: ErrorCode, text: str | Said, /, **more: object) -> None:
         self.said = said(text, more)
         super().__init__(str(self.said), extensions={"code": code.value})
+        self.code = code
 
 
 UNAVAILABLE = Said("the database cannot be used now: try again")

@@ -59,7 +59,7 @@ def problem_of(error: Exception) -> Problem:
             logger.error("%s", error)
             return Problem(503, ErrorCode.UNAVAILABLE, UNAVAILABLE)
         case ApiError():
-            code = str((error.extensions or {})["code"])
+            code = error.code
             unauthenticated = code in (ErrorCode.UNAUTHENTICATED, ErrorCode.TOKEN_INVALID, ErrorCode.TOKEN_EXPIRED)
             status = 403 if code == ErrorCode.FORBIDDEN else 401 if unauthenticated else 400
             return Problem(status, code, error.said)
