@@ -77,8 +77,17 @@ class _Walk(ast.NodeVisitor):
         self.told: list[Told] = []
         self.wrong: list[str] = []
         self.constants: set[str] = set()
+        self._bases: list[str] = [""]
+        """Of each class around: what it derives from that is told."""
         self._names: list[dict[str, bool]] = [{}]
         """Of each function around: the names in it that can hold a text, and whether they never hold a plain one."""
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._bases.append(
+            next((base.id for base in node.bases if isinstance(base, ast.Name) and base.id in TEXTS), "")
+        )
+        self.generic_visit(node)
+        self._bases.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -107,7 +116,8 @@ class _Walk(ast.NodeVisitor):
         function = node.func
         name = function.id if isinstance(function, ast.Name) else ""
         if isinstance(function, ast.Attribute) and ast.unparse(function.value) != "logger":
-            name = f".{function.attr}"
+            is_super = ast.unparse(function) == "super().__init__"
+            name = self._bases[-1] if is_super else f".{function.attr}"
         where = f"{self.file}:{node.lineno}"
         for place in TEXTS.get(name, ()):
             if any(isinstance(argument, ast.Starred) for argument in node.args[: place + 1]):
@@ -251,7 +261,8 @@ def test_the_french_has_the_fields_of_the_english_and_is_well_set(entries: list[
         'def f():\n raise at.error("a play", f"{n} cannot be")',
         'raise Problem(400, code, error.message)',
         'TEXT = "a"\nraise Problem(400, code, TEXT)',
-        'Said(template, n=1)',
+        "Said(template, n=1)",
+        'class Late(ApiError):\n def __init__(self):\n  super().__init__(code, f"got {n}")',
     ],
 )  # fmt: skip
 def test_a_message_that_is_no_template_is_found(source: str) -> None:
