@@ -73,6 +73,8 @@ class Context:
     tokens: Tokens
     viewer: str | None = None
     """The player's id; None for an anonymous caller."""
+    app: str = ""
+    """The app whose user the player is; empty for guests."""
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
     language: Language = Language.EN

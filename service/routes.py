@@ -82,7 +82,7 @@ async def match_events(request: Request) -> Response:
             version=head.version,
         )
     if "text/event-stream" in request.headers.get("accept", ""):
-        if head.match.winner and after == head.version:
+        if head.match.ended and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
         return _streamed(_live(context, head.match.id, after))
     return await _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
@@ -317,7 +317,7 @@ async def _exported(
     """A version of a match, which never changes: with its tag, or 304 for who has it already."""
     etag = f'W/"{head.hash[:32]}{tag}"'
     public = head.match.settings.visibility == "public"
-    lasting = "max-age=31536000, immutable" if head.match.winner else "no-cache"
+    lasting = "max-age=31536000, immutable" if head.match.ended else "no-cache"
     headers = {
         "etag": etag,
         "cache-control": f"{'public' if public else 'private'}, {lasting}",
