@@ -17,6 +17,11 @@ def new_code() -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(10))
 
 
+def read_code(text: str) -> str:
+    """The code in what somebody has typed or pasted: in capitals, in groups, or at the end of a link."""
+    return "".join(filter(str.isalnum, text.rsplit("/", 1)[-1])).lower()[:40]
+
+
 def id_from(text: str) -> str:
     """The id that stands for this text: always the same one."""
     number = int.from_bytes(sha256(text.encode()).digest())

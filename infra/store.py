@@ -24,11 +24,11 @@ from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.database import PATIENCE, Damaged, Database, Unavailable
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time, replay
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
-from infra.tables import CommandRow, EventRow, FeedRow, InvitationRow, MatchRow, PlayerRow, WishRow
+from infra.tables import CommandRow, EventRow, FeedRow, InvitationRow, MatchRow, PlayerRow, SeekRow, WishRow
 
 __all__ = [
-    "Append", "Conflict", "Damaged", "Fed", "Key", "KeyTaken", "MatchRow", "PlayerRow", "SqlStore", "Status",
-    "Unavailable",
+    "Append", "Conflict", "Damaged", "Fed", "Key", "KeyTaken", "MatchRow", "PlayerRow", "SeekRow", "SqlStore",
+    "Status", "Unavailable",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -215,6 +215,7 @@ class SqlStore:
         finished_before: datetime | None = None,
         series: str | None = None,
         invited: str | None = None,
+        live: bool = False,
         viewer: str | None = None,
     ) -> list[MatchRow]:
         """The `first` newest matches that `viewer` finds in lists: public ones, those it plays itself, and those to
@@ -246,6 +247,8 @@ class SqlStore:
             query = query.where(table.c.finished_at < encode_time(finished_before))
         if series is not None:
             query = query.where(table.c.series == series)
+        if live:
+            query = query.where(table.c.status.in_((Status.WAITING.value, Status.PLAYING.value)))
         if invited is not None:
             query = query.where(table.c.invited == invited)
         query = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(first)

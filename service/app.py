@@ -54,6 +54,7 @@ def create_app(settings: Settings) -> Starlette:
         forgetting.cancel()
         table.windows.close()
         table.notices.close()
+        table.lobby.close()
         await table.clocks.close()
         await bus.close()
         await store.close()
@@ -89,6 +90,7 @@ async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
         try:
             await store.forget_keys(datetime.now(UTC) - kept)
             await table.notices.tidy()
+            await table.lobby.forget()
         except Unavailable as error:
             logger.error("what is long over is kept for now: %s", error)
 

@@ -1,6 +1,7 @@
 """HTTP beside GraphQL, for clients that speak no GraphQL: logs, live logs, match files, keys, limits, health."""
 
 import asyncio
+import html
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -12,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Send
 
@@ -59,6 +60,7 @@ def routes() -> list[Route]:
         Route("/matches/{id}.json", export_json, middleware=_ZIPPED),
         Route("/matches/{id}.mat", export_mat, middleware=_ZIPPED),
         Route("/matches/{id}.sgf", export_sgf, middleware=_ZIPPED),
+        Route("/join/{code}", join_page),
         Route("/events", all_events, middleware=_ZIPPED),
         Route("/keys", keys),
         Route("/limits", limits_),
@@ -217,6 +219,23 @@ async def import_match(request: Request) -> Response:
     }
     headers = {"location": f"/matches/{head.match.id}/events"}
     return JSONResponse(answer, 200 if known else 201, headers)
+
+
+async def join_page(request: Request) -> Response:
+    """Where the link of an invitation leads: what the match is, and how a client joins it."""
+    context = _new_context(request)
+    code = request.path_params["code"]
+    head = await context.table.head(await context.table.invited_by(code), None)
+    creator = head.match.player(head.match.first_seat)
+    name = (await context.table.names([creator or ""])).get(creator or "", "")
+    length = head.match.settings.length
+    told = {"name": name, "kind": "money game" if length is None else f"match to {length}", "code": code}
+    return HTMLResponse(_JOIN.format(**{key: html.escape(text) for key, text in told.items()}))
+
+
+_JOIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau: an invitation</title>
+<h1>{name} invites you to a {kind}</h1>
+<p>Join with any client: <code>joinMatch(code: "{code}")</code>. The code is good for one player, once.</p></html>"""
 
 
 async def import_file(context: Context, data: bytes) -> tuple[bool, Head, ReadMatch]:

@@ -38,10 +38,13 @@ from service.views import (
     InvitationAnswer,
     InvitationView,
     LanguageArgument,
+    LobbyUpdate,
     MatchView,
     Notice,
     Player,
     Refusal,
+    Seek,
+    SeekAnswer,
     checker_moves,
     event_view,
     match_cursor,
@@ -80,6 +83,9 @@ Entropy = Annotated[
         description="A text of yours that goes into the dice, so that nobody else can have chosen them: at most 64 "
         "printable ASCII characters. It is public, and in the log."
     ),
+]
+LobbyApp = Annotated[
+    str | None, strawberry.argument(description="Whose users: an app's; an empty text: guests. Yours, if left out.")
 ]
 AutoRoll = Annotated[
     bool,
@@ -239,7 +245,7 @@ class Query:
         self, info: Info, code: Annotated[str, strawberry.argument(description="The code, as it was sent.")]
     ) -> MatchView:
         table = info.context.table
-        return MatchView.at_head(await table.head(await table.invited_by(_code(code)), info.context.viewer))
+        return MatchView.at_head(await table.head(await table.invited_by(code), info.context.viewer))
 
     @strawberry.field(description="You; null without a token.")
     async def me(self, info: Info) -> Player | None:
@@ -250,6 +256,29 @@ class Query:
         self, info: Info, id: Annotated[ID, strawberry.argument(description="The player.")]
     ) -> Player | None:
         return await player_view(info, id)
+
+    @strawberry.field(description="A seek, also one that has been paired; null if it is not known.")
+    async def seek(self, info: Info, id: Annotated[ID, strawberry.argument(description="The seek.")]) -> Seek | None:
+        row = await info.context.table.lobby.read(id)
+        return Seek.of(row) if row else None
+
+    @strawberry.field(description="Open seeks, newest first: those that could be paired with yours, and your own.")
+    async def seeks(
+        self,
+        info: Info,
+        app: LobbyApp = None,
+        mine: Annotated[bool, strawberry.argument(description="Only your own.")] = False,
+        first: First = None,
+        after: After = None,
+    ) -> Connection[Seek]:
+        length, before, context = page_length(first), match_cursor(after), info.context
+        player = context.player if mine else None
+        app = context.app if app is None else app
+        rows = await context.table.lobby.listed(app, length + 1, before=before, player=player)
+        page = rows[:length]
+        await context.table.names({row.player_id for row in page})
+        items = [(f"{row.created_at}~{row.id}", Seek.of(row)) for row in page]
+        return Connection.of(items, len(rows) > length, first_page=after is None)
 
     @strawberry.field(description="How much may be asked for at once.")
     def limits(self) -> list[Limit]:
@@ -311,7 +340,7 @@ class Mutation:
         request = _request(info, idempotency_key, expected_version, match_id, code, auto_roll, entropy)
         table = info.context.table
         if code is not None:
-            invited = await table.invited_by(_code(code))
+            invited = await table.invited_by(code)
             if match_id not in (None, invited):
                 raise RuleError(Breach.CODE_UNKNOWN, "the code is for another match")
             match_id = ID(invited)
@@ -322,7 +351,7 @@ class Mutation:
     @strawberry.mutation(description="A new code for your unlisted match; the one before is good no more.")
     async def invite(self, info: Info, match_id: MatchId) -> InvitationAnswer:
         invitation = await info.context.table.invite(match_id, _request(info, None, None))
-        return InvitationView(code=invitation.code, expires_at=invitation.expires_at)
+        return InvitationView(join_code=invitation.code, expires_at=invitation.expires_at)
 
     @strawberry.mutation(description="Call off a match that you have opened, before anybody joins.")
     async def cancel_match(
@@ -360,6 +389,37 @@ class Mutation:
     ) -> Answer:
         request = _request(info, idempotency_key, expected_version, match_id)
         return _happened(await info.context.table.decline(match_id, request))
+
+    @strawberry.mutation(
+        description="Look for an opponent among the users of your app who seeks the same: then the match starts at "
+        "once, and `match` is it. Else the seek stays open for a while; follow it by `lobby`, or ask for it."
+    )
+    async def seek(
+        self,
+        info: Info,
+        length: Annotated[int | None, strawberry.argument(description="Points, 1 to 99; null is a money game.")],
+        clock: Annotated[ClockInput | None, strawberry.argument(description="The clock; null is none.")] = None,
+        rated: Annotated[bool, strawberry.argument(description="Whether ratings change.")] = False,
+        seconds: Annotated[
+            int, strawberry.argument(description="For how long it stays open: 5 to 604800 seconds.")
+        ] = 600,
+        auto_roll: AutoRoll = True,
+        entropy: Entropy = "",
+        idempotency_key: IdempotencyKey = None,
+    ) -> SeekAnswer:
+        if not 5 <= seconds <= 604_800:
+            raise ApiError(
+                ErrorCode.BAD_INPUT, "seconds is {seconds}; a seek stays open for 5 to 604800", seconds=seconds
+            )
+        settings = Settings(length=length, crawford=length is not None, clock=_clock(clock, length), rated=rated)
+        request = _request(info, idempotency_key, None, settings, auto_roll, entropy, seconds)
+        return Seek.of(await info.context.table.seek(request, settings, auto_roll, entropy, seconds))
+
+    @strawberry.mutation(description="Close your seek. One that has been paired stays so: then `match` is there.")
+    async def cancel_seek(
+        self, info: Info, id: Annotated[ID, strawberry.argument(description="The seek.")]
+    ) -> SeekAnswer:
+        return Seek.of(await info.context.table.lobby.cancel(id, info.context.player))
 
     @strawberry.mutation(description="Throw the dice.")
     async def roll(
@@ -471,6 +531,24 @@ class Subscription:
                 yield event_view(step)
 
     @strawberry.subscription(
+        description="The lobby of an app: first all that is there, then what comes and goes, a few times a second at "
+        "most (less often the more watch). Shows the 500 newest seeks and the 100 newest public matches. Does not "
+        "complete."
+    )
+    async def lobby(self, info: Info, app: LobbyApp = None) -> AsyncIterator[LobbyUpdate]:
+        table = info.context.table
+        async with aclosing(table.lobby.watch(info.context.app if app is None else app)) as changes:
+            async for change in changes:
+                await table.names({id_ for row in change.listed for id_ in (row.white, row.black) if id_})
+                heads = await table.heads(change.listed)
+                yield LobbyUpdate(
+                    seeks_opened=[Seek.of(row) for row in change.opened],
+                    seeks_closed=[Seek.of(row) for row in change.closed],
+                    matches_listed=[MatchView.at_head(head) for head in heads if head],
+                    matches_unlisted=[ID(id_) for id_ in change.unlisted],
+                )
+
+    @strawberry.subscription(
         description="What is told beside the log: first all that is so, then whatever changes. Players who watch are "
         "there; who has left is called away after a few seconds. Does not complete."
     )
@@ -545,11 +623,6 @@ def _request(info: Info, key: str | None, expected_version: int | None, *given: 
 def _utc(at: datetime | None) -> datetime | None:
     """A client's time in UTC; one without a zone is."""
     return at and (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
-
-
-def _code(text: str) -> str:
-    """The code of an invitation, however it was written: in capitals, in groups, with a link around it."""
-    return "".join(filter(str.isalnum, text.rsplit("/", 1)[-1])).lower()[:40]
 
 
 def _clock(given: ClockInput | None, length: int | None) -> Clock | None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec import Struct
 
 from domain.board import Color
@@ -21,12 +22,12 @@ from domain.breach import Breach, RuleError
 from domain.commands import Cancel, Claim, Command, Commit, Create, Join, Resume, Roll, TimeOut
 from domain.events import Created, Event, Joined, Settings, Visibility
 from domain.fairness import LINKS, is_entropy
-from domain.match import Match, OnRoll, Waiting
+from domain.match import Match, OnRoll, Opening, Waiting
 from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, rolls_by_itself
 from infra.bus import Bus
 from infra.dice import Chains
-from infra.ids import new_code, new_id, rematch_id
+from infra.ids import new_code, new_id, read_code, rematch_id
 from infra.log import GENESIS, Broken, decode_time, encode_time, instant, record, replay, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
@@ -39,12 +40,15 @@ from infra.store import (
     KeyTaken,
     MatchRow,
     PlayerRow,
+    SeekRow,
     SqlStore,
     Unavailable,
 )
 from infra.timekeeping import Timekeeping
+from service import lobby, notices
 from service.clocks import Clocks
-from service.notices import CHANNEL, Notice, Notices
+from service.lobby import Lobby
+from service.notices import Notice, Notices
 from service.windows import Step, Windows
 
 logger = logging.getLogger("videau")
@@ -142,13 +146,19 @@ class Table:
         self._names: OrderedDict[str, str] = OrderedDict()
         self.clocks = Clocks(Timekeeping(store.database), self.settle)
         self.notices = Notices(store, bus, self.clocks.process)
+        self.lobby = Lobby(store, bus, self._paired, self._tell_paired)
         self._absence = absence
+        self._prepared: list[str] = []
+        """Ids of matches to come, whose chains are made."""
+        self._pairs: dict[str, Done] = {}
         self._telling: set[asyncio.Task[None]] = set()
 
     def ring(self, channel: str, seq: int) -> None:
         """What the bus rings: a match has come to `seq`, or something beside it has changed."""
-        if channel.startswith(CHANNEL):
+        if channel.startswith(notices.CHANNEL):
             self.notices.ring(channel)
+        elif channel.startswith(lobby.CHANNEL):
+            self.lobby.ring(channel)
         else:
             self.windows.ring(channel, seq)
 
@@ -234,7 +244,7 @@ class Table:
 
     async def invited_by(self, code: str) -> str:
         """The match that a code is for. Raises RuleError CODE_UNKNOWN or CODE_EXPIRED."""
-        row = await self._store.invitation(code=code)
+        row = await self._store.invitation(code=read_code(code))
         if row is None:
             raise RuleError(Breach.CODE_UNKNOWN, "there is no invitation with this code, or there is a newer one")
         if decode_time(row.expires_at) <= datetime.now(UTC):
@@ -404,6 +414,45 @@ class Table:
                 raise
             return await self._done_already(request, existing)
 
+    async def seek(self, request: Request, settings: Settings, auto_roll: bool, entropy: str, seconds: int) -> SeekRow:
+        """Look for an opponent who wants the same match; it starts at once where somebody does. Raises Refused."""
+        try:
+            decide(None, Create(match="", settings=settings, color=Color.WHITE, player="", entropy=entropy))
+            if len(self._prepared) * 2 <= self.lobby.waiting:
+                self._prepared.append(match_id := new_id())
+                self._chains.commitment(match_id, 0)
+            terms = msgspec.json.encode(settings, order="sorted").decode()
+            key = request.key.key if request.key else None
+            return await self.lobby.seek(
+                request.player, request.app, terms, auto_roll=auto_roll, entropy=entropy, seconds=seconds, key=key
+            )
+        except RuleError as error:
+            raise Refused(error, None) from error
+
+    def _paired(self, first: SeekRow, second: SeekRow) -> Append:
+        """The match of two seeks: the older one's player is white. Called in the thread that writes."""
+        match_id = self._prepared.pop() if self._prepared else new_id()
+        commands: list[Command] = [
+            Create(
+                match=match_id,
+                settings=msgspec.json.decode(first.terms, type=Settings),
+                color=Color.WHITE,
+                player=first.player_id,
+                commitment=self._chains.commitment(match_id, 0),
+                entropy=first.entropy,
+                app=first.app,
+            ),
+            Join(player=second.player_id, entropy=second.entropy, app=second.app),
+        ]
+        wishes = first.auto_roll, second.auto_roll
+        append, self._pairs[match_id] = self._decided(None, Request(player=""), lambda head, dice: (commands, wishes))
+        return append
+
+    def _tell_paired(self, match_id: str) -> None:
+        """A match of two seeks is stored."""
+        if done := self._pairs.pop(match_id, None):
+            self._tell(done)
+
     async def import_match(self, read: ReadMatch) -> tuple[bool, Head]:
         """Store a match that was played elsewhere: whether it was here already, and the match."""
         match_id = read.match.id
@@ -522,6 +571,8 @@ class Table:
         self._keep(head)
         self.windows.extend(head.match.id, done.steps)
         self._bus.publish(head.match.id, head.version)
+        if head.match.settings.visibility is Visibility.PUBLIC and _is_news(done):
+            self.lobby.tell(head.match.apps[head.match.first_seat is Color.BLACK])
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
@@ -738,6 +789,17 @@ def visible(match: Match, viewer: str | None) -> bool:
     """Whether `viewer` (None: anybody) may see the match: a private one is for its players and the invited."""
     private = match.settings.visibility is Visibility.PRIVATE
     return not private or (viewer is not None and (match.seat_of(viewer) is not None or viewer == match.invited))
+
+
+def _is_news(done: Done) -> bool:
+    """Whether a lobby shows what has happened: somebody sat down, a game was won, or the match has ended."""
+    first = done.steps[0]
+    return (
+        isinstance(first.recorded.event, Created | Joined)
+        or done.head.match.ended
+        or len(done.head.match.results) > len(first.match.results)
+        or (first.match.results != () and isinstance(first.match.phase, Opening))
+    )
 
 
 def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Generic, Self, TypeVar
 
+import msgspec
 import strawberry
 from strawberry import ID
 from strawberry.relay import PageInfo
@@ -38,7 +39,7 @@ from domain.position import format_gnu_match_id, format_gnu_position_id, format_
 from domain.rules import Action, allowed_actions
 from infra.log import decode_time, moment
 from infra.presence import Presence
-from infra.store import MatchRow, Status
+from infra.store import MatchRow, SeekRow, Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
@@ -267,12 +268,12 @@ class Rematch:
 
 @strawberry.type(description="How an unlisted match is joined by somebody who was told.", name="Invitation")
 class InvitationView:
-    code: str = strawberry.field(description="Good for one player, once: ten letters and digits.")
+    join_code: str = strawberry.field(description="Good for one player, once: ten letters and digits.")
     expires_at: datetime = strawberry.field(description="Until when, UTC.")
 
     @strawberry.field(description="The path of a page that says what the match is, on this server.")
     def link(self) -> str:
-        return f"/join/{self.code}"
+        return f"/join/{self.join_code}"
 
 
 @strawberry.type(description="An item and where it stands in its list.")
@@ -535,7 +536,7 @@ class MatchView:
         if viewer is None or not isinstance(match.phase, Waiting) or match.seat_of(viewer) is None:
             return None
         invitation = await info.context.table.invitation(match.id)
-        return InvitationView(code=invitation.code, expires_at=invitation.expires_at) if invitation else None
+        return InvitationView(join_code=invitation.code, expires_at=invitation.expires_at) if invitation else None
 
     @strawberry.field(description="When the match was created, UTC.")
     async def created_at(self, info: Info) -> datetime:
@@ -588,6 +589,53 @@ class MatchView:
         steps = await info.context.table.steps(self.state.id, start, until)
         items = [(str(step.recorded.seq), event_view(step)) for step in steps]
         return Connection.of(items, until < self.version, first_page=start == 0)
+
+
+@strawberry.type(description="Somebody looks for an opponent.")
+class Seek:
+    id: ID = strawberry.field(description="Stands for the seek.")
+    length: int | None = strawberry.field(description="Points that win the match; null is a money game.")
+    clock: ClockSettings | None = strawberry.field(description="How long each may think; null without a clock.")
+    rated: bool = strawberry.field(description="Whether the result changes the players' ratings.")
+    created_at: datetime = strawberry.field(description="When it was opened, UTC.")
+    expires_at: datetime = strawberry.field(description="Until when it is open, UTC.")
+    match_id: ID | None = strawberry.field(description="The match that it has led to; null while it is not paired.")
+    player_id: strawberry.Private[str]
+
+    @strawberry.field(description="Who seeks.")
+    async def player(self, info: Info) -> Player | None:
+        return await player_view(info, self.player_id)
+
+    @strawberry.field(description="The match that it has led to, as it stands.")
+    async def match(self, info: Info) -> MatchView | None:
+        if self.match_id is None:
+            return None
+        return MatchView.at_head(await info.context.table.head(self.match_id, info.context.viewer))
+
+    @classmethod
+    def of(cls, row: SeekRow) -> Self:
+        """The view of a seek."""
+        terms = msgspec.json.decode(row.terms, type=events.Settings)
+        return cls(
+            id=ID(row.id),
+            length=terms.length,
+            clock=ClockSettings(reserve=terms.clock.reserve, delay=terms.clock.delay) if terms.clock else None,
+            rated=terms.rated,
+            created_at=decode_time(row.created_at),
+            expires_at=decode_time(row.expires_at),
+            match_id=ID(row.match_id) if row.match_id else None,
+            player_id=row.player_id,
+        )
+
+
+@strawberry.type(description="What has come to the lobby and gone from it; the first one is all that is there.")
+class LobbyUpdate:
+    seeks_opened: list[Seek] = strawberry.field(description="Seeks that are open now.")
+    seeks_closed: list[Seek] = strawberry.field(description="Seeks that are not any more: paired, cancelled, expired.")
+    matches_listed: list[MatchView] = strawberry.field(
+        description="Public matches that wait or are played; one whose players or score have changed is here again."
+    )
+    matches_unlisted: list[ID] = strawberry.field(description="Matches that have ended, or are no longer shown.")
 
 
 @strawberry.interface(name="Event", description="Something that happened, in its place in the log.")
@@ -724,6 +772,7 @@ class Refusal:
 InvitationAnswer = Annotated[
     InvitationView | Refusal, strawberry.union("InvitationAnswer", description="The new code, or why there is none.")
 ]
+SeekAnswer = Annotated[Seek | Refusal, strawberry.union("SeekAnswer", description="The seek, or why there is none.")]
 Answer = Annotated[Happened | Refusal, strawberry.union("Answer", description="What happened, or why nothing did.")]
 
 

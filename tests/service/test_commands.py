@@ -47,7 +47,7 @@ async def seated(white: Client, black: Client, settings: str, create: str = "", 
         create += f' opponent: "{black.player_id}"'
     match_id = await white.create(settings, f" {create}")
     if "UNLISTED" in settings:
-        join += f' code: "{(await white.match(match_id, "invitation { code }"))["invitation"]["code"]}"'
+        join += f' code: "{(await white.match(match_id, "invitation { joinCode }"))["invitation"]["joinCode"]}"'
     await black.happens("joinMatch", f'matchId: "{match_id}" {join}')
     return match_id
 

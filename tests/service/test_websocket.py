@@ -461,7 +461,7 @@ async def test_a_private_match_is_watched_by_its_players_alone(server: Server, g
 async def test_an_unlisted_match_is_watched_by_id(guest: Guest, anonymous: Client) -> None:
     ann, bob = await guest("Ann"), await guest("Bob")
     match_id = await ann.create("{length: 1, visibility: UNLISTED}")
-    code = (await ann.match(match_id, "invitation { code }"))["invitation"]["code"]
+    code = (await ann.match(match_id, "invitation { joinCode }"))["invitation"]["joinCode"]
     await bob.happens("joinMatch", f'code: "{code}"')
     await ann.happens("resign", f'matchId: "{match_id}" stake: MATCH')
     async with aclosing(anonymous.watch(match_id)) as events:
