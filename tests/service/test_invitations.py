@@ -164,7 +164,7 @@ async def test_a_private_match_is_for_one_opponent_who_may_decline(guest: Guest)
 
 
 async def test_the_link_leads_to_a_page_for_people(server: Server, guest: Guest) -> None:
-    match_id, code = await unlisted(await guest("<b>Ann & Co</b>"))
+    _, code = await unlisted(await guest("<b>Ann & Co</b>"))
     async with httpx2.AsyncClient(base_url=server.base) as http:
         page = await http.get(f"/join/{code}")
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
