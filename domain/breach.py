@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from domain.board import Play
+from domain.words import Said, said
 
 
 class Breach(StrEnum):
@@ -69,8 +70,16 @@ class Breach(StrEnum):
 class RuleError(Exception):
     """A command is against the rules, and nothing has happened: code, the rule in words, the legal plays of a play."""
 
-    def __init__(self, breach: Breach, message: str, legal_plays: tuple[Play, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, breach: Breach, text: str | Said, /, *, legal_plays: tuple[Play, ...] = (), **more: object):
+        super().__init__(breach, text)
         self.breach = breach
-        self.message = message
+        self.said = said(text, more)
         self.legal_plays = legal_plays
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def message(self) -> str:
+        """The rule in words, in English."""
+        return str(self.said)

@@ -12,6 +12,7 @@ from domain.commands import Accept, Double, Refuse
 from domain.events import Accepted, Created, Doubled, Event, Moved, Refused, Rolled, Settings
 from domain.match import Match, OnRoll, ToAnswer, ToPlay
 from domain.matchfile import (
+    END_OF_FILE,
     IMPORT_CUBE_LIMIT,
     FileError,
     Place,
@@ -26,6 +27,7 @@ from domain.matchfile import (
 from domain.notation import parse_play
 from domain.plays import judge
 from domain.rules import evolve
+from domain.words import Said
 
 _LONGEST_LINE = 1000
 _LONGEST_GAME = 10_000
@@ -103,7 +105,8 @@ def _lines(text: str) -> list[str]:
     lines = checked_text(text).split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > _LONGEST_LINE:
-            raise FileError(number, _LONGEST_LINE + 1, f"a line of at most {_LONGEST_LINE} characters", line)
+            most = Said("a line of at most {most} characters", most=_LONGEST_LINE)
+            raise FileError(number, _LONGEST_LINE + 1, most, line)
     return [line.expandtabs() for line in lines]
 
 
@@ -117,7 +120,7 @@ def _preamble(lines: Sequence[str]) -> tuple[Place, dict[str, str], int]:
             return Place(number, length.start(1) + 1, line.strip()), tags, int(length[1])
         elif line.strip() and line.lstrip()[0] != ";":
             raise _place(number, line).error("`7 point match`, the length of the match")
-    raise FileError(len(lines), 1, "`7 point match`, the length of the match", "the end of the file")
+    raise FileError(len(lines), 1, "`7 point match`, the length of the match", END_OF_FILE)
 
 
 def _place(number: int, line: str, start: int = 0, end: int | None = None) -> Place:
@@ -142,9 +145,10 @@ def _games(lines: Sequence[str], after: int) -> list[_Game]:
         else:
             games[-1].cells += _cells(number, line)
             if len(games[-1].cells) > _LONGEST_GAME:
-                raise _place(number, line).error(f"a game of at most {_LONGEST_GAME} rolls, doubles and answers")
+                most = Said("a game of at most {most} rolls, doubles and answers", most=_LONGEST_GAME)
+                raise _place(number, line).error(most)
     if headed:
-        raise FileError(len(lines), 1, "the players and the score, `White : 0   Black : 0`", "the end of the file")
+        raise FileError(len(lines), 1, "the players and the score, `White : 0   Black : 0`", END_OF_FILE)
     return games
 
 
@@ -254,14 +258,14 @@ def _double(reading: Reading, cell: _Cell) -> None:
     value = _DOUBLES.fullmatch(cell.at.text)
     doubled = reading.match.cube.value * 2
     if value is None or int(value[1]) != doubled:
-        raise cell.at.error(f"`Doubles => {doubled}`")
-    reading.do(Double(by=cell.color), cell.at, f"what {cell.color} may do")
+        raise cell.at.error(Said("`Doubles => {doubled}`", doubled=doubled))
+    reading.do(Double(by=cell.color), cell.at, Said("what {side} may do", side=cell.color))
 
 
 def _answer(reading: Reading, cell: _Cell, answer: Accept | Refuse) -> None:
     if cell.at.text.lower() != cell.word:
         raise cell.at.error("Takes or Drops alone")
-    reading.do(answer, cell.at, f"what {cell.color} may do")
+    reading.do(answer, cell.at, Said("what {side} may do", side=cell.color))
 
 
 def _roll(reading: Reading, cell: _Cell, ends: bool) -> list[Play]:
@@ -275,16 +279,17 @@ def _roll(reading: Reading, cell: _Cell, ends: bool) -> list[Play]:
     place = Place(line, column + len(text) - len(spelled), spelled)
     if not isinstance(reading.match.phase, ToPlay):
         if spelled and cell.unplayed not in ("cannot move", "????"):
-            raise place.error("no play", f"{cell.word} cannot be played")
+            raise place.error("no play", Said("{dice} cannot be played", dice=cell.word))
         return []
     if not spelled or cell.unplayed:
         if not ends or cell.unplayed == "cannot move":
-            raise (place if spelled else cell.at).error(f"a play of {cell.word}", "it can be played, so it must be")
+            expected = Said("a play of {dice}", dice=cell.word)
+            raise (place if spelled else cell.at).error(expected, "it can be played, so it must be")
         return []
     try:
         moves = parse_play(spelled)
     except RuleError as error:
-        raise place.error("a play", error.message) from None
+        raise place.error("a play", error.said) from None
     ways = _ways(reading.match, cell.color, moves, "*" in spelled) if len(moves) == 1 else []
     if len(ways) > 1:
         return ways

@@ -13,12 +13,16 @@ from domain.commands import Accept, Command, Create, Join, Move, Refuse, Resign,
 from domain.events import Committed, Created, Event, Settings, Stake
 from domain.match import Match, Opening, ToAnswer
 from domain.rules import decide, evolve
+from domain.words import Said, said
 
 IMPORT_CUBE_LIMIT = 1024
 """The cube limit of a file that names none: the highest there is."""
 
 LONGEST_FILE = 5_000_000
 """Characters in a file; a long match with all its analysis has fewer."""
+
+END_OF_FILE = "the end of the file"
+"""What is found where a file ends too early."""
 
 _LONGEST_QUOTE = 60
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -27,23 +31,32 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 class FileError(Exception):
     """A match file cannot be read: where (from 1), what was expected, what was found, and the rule it breaks."""
 
-    def __init__(self, line: int, column: int, expected: str, got: str, rule: str = "") -> None:
+    def __init__(self, line: int, column: int, expected: str | Said, got: str, rule: str | Said = "") -> None:
         got = got if len(got) <= _LONGEST_QUOTE else got[:_LONGEST_QUOTE] + "…"
-        said = f"line {line}, column {column}: expected {expected}, found {got!r}"
-        super().__init__(f"{said}: {rule}" if rule else said)
+        self.found: str | Said = Said("the end of the file") if got == END_OF_FILE else got
+        self.wanted = said(expected, {})
+        self.said = Said(
+            "line {line}, column {column}: expected {expected}, found {got!r}",
+            line=line,
+            column=column,
+            expected=self.wanted,
+            got=self.found,
+        )
+        if rule:
+            self.said = Said("{fault}: {rule}", fault=self.said, rule=said(rule, {}))
+        super().__init__(str(self.said))
         self.line = line
         self.column = column
-        self.expected = expected
+        self.expected = str(self.wanted)
         self.got = got
-        self.rule = rule
 
 
 class NotExpressible(Exception):
     """A match has something that the file format has no words for."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, text: str, /, **more: object) -> None:
+        self.said = said(text, more)
+        super().__init__(str(self.said))
 
 
 class ReadMatch(Struct, frozen=True, kw_only=True):
@@ -63,7 +76,7 @@ class Place(NamedTuple):
     column: int
     text: str
 
-    def error(self, expected: str, rule: str = "") -> FileError:
+    def error(self, expected: str | Said, rule: str | Said = "") -> FileError:
         """The error that something else was expected here."""
         return FileError(self.line, self.column, expected, self.text, rule)
 
@@ -81,7 +94,7 @@ class Reading:
         try:
             created, joined = decide(None, create)
         except RuleError as error:
-            raise at.error("a match that can be played", error.message) from None
+            raise at.error("a match that can be played", error.said) from None
         assert isinstance(created, Created)
         created = replace(created, imported=imported)
         self.match = evolve(evolve(None, created), joined)
@@ -101,12 +114,12 @@ class Reading:
         self.match, events, notes = state
         del self.events[events:], self.notes[notes:]
 
-    def do(self, command: Command, at: Place, expected: str) -> None:
+    def do(self, command: Command, at: Place, expected: str | Said) -> None:
         """Let happen what stands in the file at that place; FileError with the rule if it is not legal."""
         try:
             decided = decide(self.match, command)
         except RuleError as error:
-            raise at.error(expected, error.message) from None
+            raise at.error(expected, error.said) from None
         for event in decided:
             self.match = evolve(self.match, event)
         self.events += decided
@@ -114,15 +127,16 @@ class Reading:
     def begin_game(self, score: tuple[int, int], at: Place) -> None:
         """The file begins a game at that score, which must be the one that was reached."""
         if self.match.winner:
-            money = self.match.settings.length is None
-            raise at.error(
-                "the end of the file", "a money game is one game" if money else f"{self.match.winner} has won"
-            )
+            if self.match.settings.length is None:
+                raise at.error("the end of the file", "a money game is one game")
+            raise at.error("the end of the file", Said("{side} has won", side=self.match.winner))
         if self._game and not self.game_is_over:
             raise at.error("the result of the game before")
         reached = self.match.score(Color.WHITE), self.match.score(Color.BLACK)
         if score != reached:
-            raise at.error(f"the score {reached[0]}:{reached[1]}, as the games before add up")
+            raise at.error(
+                Said("the score {white}:{black}, as the games before add up", white=reached[0], black=reached[1])
+            )
         self._game = self.match
 
     @property
@@ -135,7 +149,7 @@ class Reading:
         if self.game_is_over:
             raise at.error("the end of this game", "it has been won")
         if not isinstance(self.match.phase, Opening):
-            self.do(Roll(by=by, dice=dice), at, f"what {by} may do")
+            self.do(Roll(by=by, dice=dice), at, Said("what {side} may do", side=by))
             return
         high, low = dice.descending
         if high == low:
@@ -155,10 +169,16 @@ class Reading:
             self._give_up(winner, points, wins_match, at)
         result = self.match.results[-1]
         if result.winner is not winner:
-            raise at.error(f"{result.winner} to win", f"{result.winner} has won this game ({result.end})")
+            raise at.error(
+                Said("{side} to win", side=result.winner),
+                Said("{side} has won this game ({end})", side=result.winner, end=result.end),
+            )
         by_rule = self._worth(winner, result.points)
         if points not in by_rule:
-            raise at.error(f"{result.points} points", f"the cube shows {result.cube}, and the game is a {result.stake}")
+            raise at.error(
+                Said("{points} points", points=result.points),
+                Said("the cube shows {cube}, and the game is a {stake}", cube=result.cube, stake=result.stake),
+            )
         if points != result.points:
             self.note(at, f"points in the file: {points}, by the rules: {result.points}")
         if wins_match and self.match.settings.length is not None and not self.match.winner:
@@ -187,7 +207,11 @@ class Reading:
             if wins_match is False or points != match.away(winner):
                 most = match.lost_by(loser, Stake.BACKGAMMON)[1]
                 raise at.error(
-                    f"a resignation worth 1, 2 or 3 times the cube, {match.cube.value}, and at most {most} points"
+                    Said(
+                        "a resignation worth 1, 2 or 3 times the cube, {cube}, and at most {most} points",
+                        cube=match.cube.value,
+                        most=most,
+                    )
                 )
             stake = Stake.MATCH
             self.note(at, f"{points} points with the cube at {match.cube.value}: read as giving up the match")
@@ -212,7 +236,8 @@ def require_expressible(match: Match) -> None:
 def checked_text(text: str) -> str:
     """The text without BOM and with plain line ends; FileError if it is too long, or no text."""
     if len(text) > LONGEST_FILE:
-        raise FileError(1, 1, f"a file of at most {LONGEST_FILE} characters", f"{len(text)} characters")
+        most = Said("a file of at most {most} characters", most=LONGEST_FILE)
+        raise FileError(1, 1, most, f"{len(text)} characters")
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if control := _CONTROL.search(text):
         at = control.start()

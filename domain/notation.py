@@ -57,7 +57,9 @@ def parse_play(text: str) -> Play:
     if len(text) > _LONGEST:
         raise RuleError(
             Breach.MALFORMED_NOTATION,
-            f"a play is at most {_LONGEST} characters long; got {len(text)}",
+            "a play is at most {most} characters long; got {got}",
+            most=_LONGEST,
+            got=len(text),
         )
     moves: list[CheckerMove] = []
     for word in text.replace(",", " ").split():
@@ -65,7 +67,8 @@ def parse_play(text: str) -> Play:
         if match is None:
             raise RuleError(
                 Breach.MALFORMED_NOTATION,
-                f"cannot read {word!r}: a checker move looks like 13/7, bar/20*, 6/off or 8/5*(2)",
+                "cannot read {word!r}: a checker move looks like 13/7, bar/20*, 6/off or 8/5*(2)",
+                word=word,
             )
         points = [
             _NAMES[name] if (name := stop.rstrip("*").lower()) in _NAMES else int(name) for stop in match[1].split("/")
@@ -73,7 +76,8 @@ def parse_play(text: str) -> Play:
         if any(point > BAR for point in points):
             raise RuleError(
                 Breach.MALFORMED_NOTATION,
-                f"cannot read {word!r}: points are 1 to 24, bar (25) and off (0)",
+                "cannot read {word!r}: points are 1 to 24, bar (25) and off (0)",
+                word=word,
             )
         trail = [CheckerMove(*pair) for pair in itertools.pairwise(points)]
         moves += trail * int(match[2] or 1)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from domain.board import BAR, OFF, Board, CheckerMove, Color, Dice, Play
 from domain.breach import Breach, RuleError
-from domain.notation import format_move, point_name
+from domain.notation import format_move
+from domain.words import Said
 
 _STEP = [[CheckerMove(src, max(src - die, OFF)) for die in range(7)] for src in range(26)]
 """_STEP[src][die]: the checker move that this die makes from this point."""
@@ -190,59 +191,68 @@ def judge(board: Board, color: Color, dice: Dice, moves: Sequence[CheckerMove]) 
     if len(results) == 1:
         return tuple(sorted(*results.values(), reverse=True))
     if results:
-        breach, why = (
+        breach, said = (
             Breach.AMBIGUOUS_PLAY,
-            "name the points it passes: on its way it can hit different checkers",
+            Said("name the points it passes: on its way it can hit different checkers"),
         )
     elif ways:
-        breach, why = _too_few_dice(turn, dice, max(len(way[0]) for way, _ in ways))
+        breach, said = _too_few_dice(turn, dice, max(len(way[0]) for way, _ in ways))
     else:
-        breach, why = _broken_rule(turn, dice, ordered)
-    raise RuleError(breach, why, legal_plays(board, color, dice))
+        breach, said = _broken_rule(turn, dice, ordered)
+    raise RuleError(breach, said, legal_plays=legal_plays(board, color, dice))
 
 
-def _too_few_dice(turn: _Turn, dice: Dice, played: int) -> tuple[Breach, str]:
+def _too_few_dice(turn: _Turn, dice: Dice, played: int) -> tuple[Breach, Said]:
     """Why a play is not legal although each of its steps is."""
     possible = len(turn.fullest(dice)[0][0])
     large, small = dice.descending
     if played == possible == 1:
         return (
             Breach.LARGER_DIE_FIRST,
-            f"only one die can be played, so it must be the {large}, not the {small}",
+            Said("only one die can be played, so it must be the {large}, not the {small}", large=large, small=small),
         )
     if possible == 2 and not dice.is_double:
         return (
             Breach.BOTH_DICE_PLAYABLE,
-            f"both the {large} and the {small} can be played, so both must be",
+            Said("both the {large} and the {small} can be played, so both must be", large=large, small=small),
         )
     return (
         Breach.MORE_DICE_PLAYABLE,
-        f"of {'/'.join(map(str, _faces(dice)))}, {possible} can be played, so {possible} must be; got {played}",
+        Said(
+            "of {dice}, {possible} can be played, so {possible} must be; got {played}",
+            dice="/".join(map(str, _faces(dice))),
+            possible=possible,
+            played=played,
+        ),
     )
 
 
-def _broken_rule(turn: _Turn, dice: Dice, moves: Play) -> tuple[Breach, str]:
+def _broken_rule(turn: _Turn, dice: Dice, moves: Play) -> tuple[Breach, Said]:
     """The first of `moves`, highest first, that cannot be made, and why."""
     way, left = turn.start, _faces(dice)
     for move in moves:
         if fault := _broken_step(turn, way, left, move):
             return fault
         way, left = next(turn.spellings(way, left, (move,)))
-    return Breach.NOT_THAT_DIE, f"{dice.first} and {dice.second} cannot make these moves together"
+    return (
+        Breach.NOT_THAT_DIE,
+        Said("{first} and {second} cannot make these moves together", first=dice.first, second=dice.second),
+    )
 
 
-def _broken_step(turn: _Turn, way: _Way, left: _Dice, move: CheckerMove) -> tuple[Breach, str] | None:
+def _broken_step(turn: _Turn, way: _Way, left: _Dice, move: CheckerMove) -> tuple[Breach, Said] | None:
     src, dst = move
     _, packed, occupied, _ = way
     name = format_move(move)
     if not OFF < src <= BAR or not packed >> 4 * src & 15:
-        return Breach.NO_CHECKER, f"{name}: you have no checker on {point_name(src)}"
+        point = Said("bar") if src == BAR else Said("off") if src == OFF else src
+        return Breach.NO_CHECKER, Said("{move}: you have no checker on {point}", move=name, point=point)
     if not OFF <= dst < src:
-        return Breach.WRONG_DIRECTION, f"{name}: checkers move to lower points, and off is 0"
+        return Breach.WRONG_DIRECTION, Said("{move}: checkers move to lower points, and off is 0", move=name)
     if occupied >> BAR and src != BAR:
-        return Breach.MUST_ENTER, f"{name}: a checker on the bar must enter first"
+        return Breach.MUST_ENTER, Said("{move}: a checker on the bar must enter first", move=name)
     if not left:
-        return Breach.NOT_THAT_DIE, f"{name}: no die is left for it"
+        return Breach.NOT_THAT_DIE, Said("{move}: no die is left for it", move=name)
     if any(turn.spellings(way, left, (move,))):
         return None
     dice = ", ".join(map(str, left))
@@ -250,23 +260,30 @@ def _broken_step(turn: _Turn, way: _Way, left: _Dice, move: CheckerMove) -> tupl
     if dst == OFF:
         others = occupied if packed >> 4 * src & 15 > 1 else occupied & ~(1 << src)
         if others >= _OUTSIDE or (src > 6 and (not trips or min(map(len, trips)) < 2)):
-            return Breach.CANNOT_BEAR_OFF, f"{name}: all your checkers must be at home first"
+            return Breach.CANNOT_BEAR_OFF, Said("{move}: all your checkers must be at home first", move=name)
         highest = others.bit_length() - 1
         if src < highest and any(sum(trip) > src for trip in trips) and not any(sum(trip) == src for trip in trips):
             return (
                 Breach.HIGHER_POINT_FIRST,
-                f"{name}: a larger die bears off only from your highest point, {highest}",
+                Said("{move}: a larger die bears off only from your highest point, {point}", move=name, point=highest),
             )
     if not trips:
-        return Breach.NOT_THAT_DIE, f"{name}: {src - dst} pips, and the dice left are {dice}"
+        return (
+            Breach.NOT_THAT_DIE,
+            Said("{move}: {pips} pips, and the dice left are {dice}", move=name, pips=src - dst, dice=dice),
+        )
     if src == BAR and packed >> 4 * BAR & 15 > 1 and min(map(len, trips)) > 1:
-        return Breach.MUST_ENTER, f"{name}: every checker on the bar must enter first"
+        return Breach.MUST_ENTER, Said("{move}: every checker on the bar must enter first", move=name)
     landings = {src - sum(trip[: n + 1]) for trip in trips for n in range(len(trip))}
     blocked = sorted((p for p in landings if p > OFF and not turn.opened >> p & 1), reverse=True)
     if not blocked:
-        return Breach.CANNOT_BEAR_OFF, f"{name}: all your checkers must be at home first"
-    held = " and ".join(map(str, blocked))
-    return Breach.POINT_BLOCKED, f"{name}: two or more opposing checkers hold point {held}"
+        return Breach.CANNOT_BEAR_OFF, Said("{move}: all your checkers must be at home first", move=name)
+    held: object = blocked[0]
+    for point in blocked[1:]:
+        held = Said("{points} and {point}", points=held, point=point)
+    return Breach.POINT_BLOCKED, Said(
+        "{move}: two or more opposing checkers hold point {points}", move=name, points=held
+    )
 
 
 def _trips(left: _Dice) -> list[_Dice]:

@@ -108,12 +108,15 @@ def parse_xgid(text: str) -> Position:
     """
     found = _XGID.fullmatch(text)
     if found is None:
-        raise _invalid(
-            "an XGID is 26 letters and nine numbers, like XGID=-b----E-C---eE---c-e----B-:0:0:1:00:0:0:0:7:10"
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "an XGID is 26 letters and nine numbers, like XGID=-b----E-C---eE---c-e----B-:0:0:1:00:0:0:0:7:10",
         )
     letters = found["board"]
     if letters[0].isupper() or letters[BAR].islower():
-        raise _invalid("the first letter is black's bar (lower case), the last one white's (upper case)")
+        raise RuleError(
+            Breach.INVALID_POSITION, "the first letter is black's bar (lower case), the last one white's (upper case)"
+        )
     white, black = [0] * 26, [0] * 26
     for point, letter in enumerate(letters):
         if letter.isupper():
@@ -122,10 +125,15 @@ def parse_xgid(text: str) -> Position:
             black[25 - point] = ord(letter) - ord("a") + 1
     length, rules = int(found["length"]) or None, int(found["rules"])
     if rules > 1:
-        raise _invalid("beavers are not played here: the eighth field is 0 or 1")
+        raise RuleError(Breach.INVALID_POSITION, "beavers are not played here: the eighth field is 0 or 1")
     cube, limit = int(found["cube"]), int(found["limit"])
     if cube > limit or limit > 10:
-        raise _invalid(f"the cube is at 2^{cube} and its limit 2^{limit}; at most 2^10 can be")
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "the cube is at 2^{cube} and its limit 2^{limit}; at most 2^10 can be",
+            cube=cube,
+            limit=limit,
+        )
     turn, dice = _COLORS[found["turn"]], found["dice"]
     assert turn is not None
     return _checked(
@@ -151,7 +159,9 @@ def parse_gnu_id(text: str) -> Position:
     """
     found = _GNU_ID.fullmatch(text)
     if found is None:
-        raise _invalid("a GNU id is 14 letters, a colon and 12 letters, like 4HPwATDgc/ABMA:cIkFAAAAAAAE")
+        raise RuleError(
+            Breach.INVALID_POSITION, "a GNU id is 14 letters, a colon and 12 letters, like 4HPwATDgc/ABMA:cIkFAAAAAAAE"
+        )
     bits = int.from_bytes(b64decode(found["match"]), "little")
     values = []
     for width in _MATCH_ID_WIDTHS:
@@ -161,11 +171,14 @@ def parse_gnu_id(text: str) -> Position:
         values
     )
     if state not in (0, 1) or resigned:
-        raise _invalid("the match id tells of a game that is over, or of a resignation that waits for its answer")
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "the match id tells of a game that is over, or of a resignation that waits for its answer",
+        )
     if cube > 10 or owner == 2 or first > 6 or second > 6 or bool(first) != bool(second) or (doubled and first):
-        raise _invalid("the match id tells of a cube above 1024, or of dice that cannot be")
+        raise RuleError(Breach.INVALID_POSITION, "the match id tells of a cube above 1024, or of dice that cannot be")
     if decision != player ^ doubled:
-        raise _invalid("the match id has the decision on the wrong side")
+        raise RuleError(Breach.INVALID_POSITION, "the match id has the decision on the wrong side")
     turn = Color.WHITE if player else Color.BLACK
     bits = int.from_bytes(b64decode(found["position"] + "=="), "little")
     sides: dict[Color, list[int]] = {}
@@ -176,7 +189,7 @@ def parse_gnu_id(text: str) -> Position:
             side.append(count)
             bits >>= count + 1
     if bits:
-        raise _invalid("the position id has more than 24 points and a bar a side")
+        raise RuleError(Breach.INVALID_POSITION, "the position id has more than 24 points and a bar a side")
     return _checked(
         sides[Color.WHITE],
         sides[Color.BLACK],
@@ -212,27 +225,53 @@ def _checked(
     cube_limit: int,
 ) -> Position:
     """The position, if a game can stand so; `white` and `black` are counts without those borne off."""
-    for name, side in (("white", white), ("black", black)):
+    for color, side in ((Color.WHITE, white), (Color.BLACK, black)):
         if not 0 < sum(side) <= CHECKERS:
-            raise _invalid(f"{name} has {sum(side)} checkers on the board; 1 to {CHECKERS} can be")
+            raise RuleError(
+                Breach.INVALID_POSITION,
+                "{side} has {got} checkers on the board; 1 to {most} can be",
+                side=color,
+                got=sum(side),
+                most=CHECKERS,
+            )
         side[OFF] = CHECKERS - sum(side)
     for point in range(1, 25):
         if white[point] and black[25 - point]:
-            raise _invalid(f"both sides have checkers on white's point {point}")
+            raise RuleError(Breach.INVALID_POSITION, "both sides have checkers on white's point {point}", point=point)
     if white[BAR] and black[BAR] and _closed(white) and _closed(black):
-        raise _invalid("both sides are on the bar against a closed board, so that no roll could ever be played")
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "both sides are on the bar against a closed board, so that no roll could ever be played",
+        )
     if length is not None and max(score) >= length:
-        raise _invalid(f"at {score[0]}-{score[1]} a match to {length} is over")
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "at {white}-{black} a match to {length} is over",
+            white=score[0],
+            black=score[1],
+            length=length,
+        )
     if crawford and (length is None or length - max(score) != 1 or score[0] == score[1]):
-        raise _invalid(f"the game at {score[0]}-{score[1]} in a match to {length} cannot be the Crawford game")
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "the game at {white}-{black} in a match to {length} cannot be the Crawford game",
+            white=score[0],
+            black=score[1],
+            length=length,
+        )
     if cube.owner is not None and cube.value == 1:
-        raise _invalid("a cube at 1 has no owner")
+        raise RuleError(Breach.INVALID_POSITION, "a cube at 1 has no owner")
     if length is not None and cube.owner is None and cube.value > 1:
-        raise _invalid("a centred cube above 1 comes of automatic doubles, which are for money games")
+        raise RuleError(
+            Breach.INVALID_POSITION, "a centred cube above 1 comes of automatic doubles, which are for money games"
+        )
     if crawford and cube.value > 1:
-        raise _invalid("nobody can have turned the cube in the Crawford game")
+        raise RuleError(Breach.INVALID_POSITION, "nobody can have turned the cube in the Crawford game")
     if doubled and (crawford or cube.owner is turn.opponent or cube.value >= cube_limit):
-        raise _invalid("this double is against the rules: Crawford game, cube of the other side, or cube at its limit")
+        raise RuleError(
+            Breach.INVALID_POSITION,
+            "this double is against the rules: Crawford game, cube of the other side, or cube at its limit",
+        )
     return Position(
         board=Board(tuple(white), tuple(black)),
         cube=cube,
@@ -249,10 +288,6 @@ def _checked(
 
 def _closed(side: list[int]) -> bool:
     return all(count > 1 for count in side[1:7])
-
-
-def _invalid(why: str) -> RuleError:
-    return RuleError(Breach.INVALID_POSITION, why)
 
 
 def format_gnu_position_id(position: Position) -> str:

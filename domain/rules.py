@@ -66,6 +66,7 @@ from domain.match import (
 )
 from domain.plays import has_play, judge
 from domain.position import parse_position, phase_of
+from domain.words import Said
 
 LONGEST_MATCH = 99
 HIGHEST_CUBE = 1024
@@ -99,7 +100,7 @@ def decide(match: Match | None, command: Command, at: int = 0) -> tuple[Event, .
     if match is None:
         raise RuleError(Breach.MATCH_NOT_FOUND, "there is no such match")
     if match.deadline is not None and at >= match.deadline and not isinstance(command, TimeOut | Resume):
-        raise RuleError(Breach.TIME_IS_UP, f"{match.to_act}'s time has run out")
+        raise RuleError(Breach.TIME_IS_UP, "{side}'s time has run out", side=match.to_act)
     match command:
         case Join():
             event: Event = _join(match, command)
@@ -172,54 +173,87 @@ def _invited(command: Create) -> str | None:
 def _checked(settings: Settings) -> Settings:
     """The settings, if they can be played; RuleError INVALID_SETTINGS or INVALID_POSITION if not."""
     length, limit, doubles = settings.length, settings.cube_limit, settings.automatic_doubles
-    wrong: list[str] = []
+    wrong: list[Said] = []
     if length is not None and not 1 <= length <= LONGEST_MATCH:
-        wrong.append(f"length is {length}; a match is won at 1 to {LONGEST_MATCH} points, null is a money game")
+        wrong.append(
+            Said(
+                "length is {length}; a match is won at 1 to {most} points, null is a money game",
+                length=length,
+                most=LONGEST_MATCH,
+            )
+        )
     if not 1 <= limit <= HIGHEST_CUBE or limit & limit - 1:
-        wrong.append(f"cubeLimit is {limit}; it is a power of two from 1 (no cube) to {HIGHEST_CUBE}")
+        wrong.append(
+            Said(
+                "cubeLimit is {limit}; it is a power of two from 1 (no cube) to {most}", limit=limit, most=HIGHEST_CUBE
+            )
+        )
     if not 0 <= doubles <= 10:
-        wrong.append(f"automaticDoubles is {doubles}; 0 to 10 can be")
+        wrong.append(Said("automaticDoubles is {doubles}; 0 to 10 can be", doubles=doubles))
     if length is not None and settings.jacoby:
-        wrong.append("jacoby is for money games (length null)")
+        wrong.append(Said("jacoby is for money games (length null)"))
     if length is not None and doubles:
-        wrong.append("automaticDoubles are for money games (length null)")
+        wrong.append(Said("automaticDoubles are for money games (length null)"))
     if settings.rated and (length is None or settings.sandbox):
-        wrong.append("rated is for matches with a length, and not for sandboxes")
+        wrong.append(Said("rated is for matches with a length, and not for sandboxes"))
     if clock := settings.clock:
         if not 0 <= clock.reserve <= LONGEST_RESERVE:
-            wrong.append(f"the clock's reserve is {clock.reserve}; it is 0 to {LONGEST_RESERVE} seconds")
+            wrong.append(
+                Said(
+                    "the clock's reserve is {reserve}; it is 0 to {most} seconds",
+                    reserve=clock.reserve,
+                    most=LONGEST_RESERVE,
+                )
+            )
         if not 0 <= clock.delay <= LONGEST_DELAY:
-            wrong.append(f"the clock's delay is {clock.delay}; it is 0 to {LONGEST_DELAY} seconds, which is 30 days")
+            wrong.append(
+                Said(
+                    "the clock's delay is {delay}; it is 0 to {most} seconds, which is 30 days",
+                    delay=clock.delay,
+                    most=LONGEST_DELAY,
+                )
+            )
         if not clock.reserve and not clock.delay:
-            wrong.append("the clock has neither a reserve nor a delay: a match without a clock has none (null)")
+            wrong.append(Said("the clock has neither a reserve nor a delay: a match without a clock has none (null)"))
     if sandbox := settings.sandbox:
         if len(sandbox.dice) > LONGEST_SCRIPT:
-            wrong.append(f"sandbox.dice has {len(sandbox.dice)} rolls; at most {LONGEST_SCRIPT} can be")
+            wrong.append(
+                Said("sandbox.dice has {got} rolls; at most {most} can be", got=len(sandbox.dice), most=LONGEST_SCRIPT)
+            )
         for dice in sandbox.dice:
             if not all(1 <= die <= 6 for die in dice):
-                wrong.append(f"sandbox.dice has {list(dice)}; each die is 1 to 6")
+                wrong.append(Said("sandbox.dice has {dice}; each die is 1 to 6", dice=list(dice)))
                 break
         if sandbox.start is not None:
             start = parse_position(sandbox.start)
-            for name, got, said in (
+            for name, got, there in (
                 ("length", length, start.length),
                 ("cubeLimit", limit, start.cube_limit),
                 ("jacoby", settings.jacoby, start.jacoby),
             ):
-                if got != said:
-                    wrong.append(f"{name} is {got}, and the start position says {said}")
+                if got != there:
+                    wrong.append(
+                        Said("{name} is {got}, and the start position says {there}", name=name, got=got, there=there)
+                    )
             if start.crawford and not settings.crawford:
-                wrong.append("crawford is false, and the start position is in a Crawford game")
+                wrong.append(Said("crawford is false, and the start position is in a Crawford game"))
     if wrong:
-        raise RuleError(Breach.INVALID_SETTINGS, "; ".join(wrong))
+        raise RuleError(Breach.INVALID_SETTINGS, reduce(_and_also, wrong))
     return settings
+
+
+def _and_also(first: Said, more: Said) -> Said:
+    return Said("{first}; {more}", first=first, more=more)
 
 
 def _entropy(text: str) -> str:
     if is_entropy(text):
         return text
     raise RuleError(
-        Breach.INVALID_ENTROPY, f"entropy is at most {LONGEST_ENTROPY} printable ASCII characters; got {len(text)}"
+        Breach.INVALID_ENTROPY,
+        "entropy is at most {most} printable ASCII characters; got {got}",
+        most=LONGEST_ENTROPY,
+        got=len(text),
     )
 
 
@@ -241,7 +275,7 @@ def _join(match: Match, command: Join) -> Joined:
 
 def _require_started(match: Match) -> None:
     if isinstance(match.phase, Over):
-        raise RuleError(Breach.MATCH_OVER, f"the match is over: {match.phase.winner} has won it")
+        raise RuleError(Breach.MATCH_OVER, "the match is over: {side} has won it", side=match.phase.winner)
     if isinstance(match.phase, CalledOff):
         raise RuleError(Breach.MATCH_CANCELLED, "the match was cancelled")
     if isinstance(match.phase, Opening):
@@ -254,12 +288,16 @@ def _require_turn(match: Match, by: Color) -> None:
     """It is for `by` to roll, double or move, and no offer is open."""
     _require_started(match)
     if isinstance(match.phase, ToAnswer) and match.phase.color is by:
-        offer = "double" if match.phase.stake is None else "resignation"
-        raise RuleError(Breach.ANSWER_FIRST, f"accept or refuse {by.opponent}'s {offer} first")
+        offer = _offer(match.phase)
+        raise RuleError(Breach.ANSWER_FIRST, "accept or refuse {side}'s {offer} first", side=by.opponent, offer=offer)
     if isinstance(match.phase, ToAnswer):
-        raise RuleError(Breach.NOT_YOUR_TURN, f"your offer waits for {by.opponent}'s answer")
+        raise RuleError(Breach.NOT_YOUR_TURN, "your offer waits for {side}'s answer", side=by.opponent)
     if match.turn is not by:
-        raise RuleError(Breach.NOT_YOUR_TURN, f"it is {by.opponent}'s turn")
+        raise RuleError(Breach.NOT_YOUR_TURN, "it is {side}'s turn", side=by.opponent)
+
+
+def _offer(phase: ToAnswer) -> Said:
+    return Said("double") if phase.stake is None else Said("resignation")
 
 
 def _require_offer(match: Match, by: Color) -> None:
@@ -267,7 +305,7 @@ def _require_offer(match: Match, by: Color) -> None:
     if not isinstance(match.phase, ToAnswer):
         raise RuleError(Breach.NOTHING_TO_ANSWER, "no double or resignation is open")
     if match.phase.color is not by:
-        raise RuleError(Breach.NOT_YOUR_TURN, f"it is for {by.opponent} to answer")
+        raise RuleError(Breach.NOT_YOUR_TURN, "it is for {side} to answer", side=by.opponent)
 
 
 def _commit(match: Match, commitment: str) -> Committed:
@@ -289,17 +327,17 @@ def _roll(match: Match, command: Roll) -> Rolled:
     return Rolled(by=by, dice=dice, link=link, entropy=entropy)
 
 
-def doubling_breach(match: Match, by: Color) -> tuple[Breach, str] | None:
+def doubling_breach(match: Match, by: Color) -> tuple[Breach, Said] | None:
     """Why `by`, being on roll, may not double; None if it may."""
     limit, cube = match.settings.cube_limit, match.cube
     if limit == 1:
-        return Breach.NO_CUBE, "this match is played without a cube"
+        return Breach.NO_CUBE, Said("this match is played without a cube")
     if match.crawford is Crawford.NOW:
-        return Breach.CRAWFORD_GAME, "nobody may double in the Crawford game"
+        return Breach.CRAWFORD_GAME, Said("nobody may double in the Crawford game")
     if cube.owner is by.opponent:
-        return Breach.CUBE_NOT_YOURS, f"{by.opponent} owns the cube"
+        return Breach.CUBE_NOT_YOURS, Said("{side} owns the cube", side=by.opponent)
     if cube.value >= limit:
-        return Breach.CUBE_AT_LIMIT, f"the cube is at its limit of {limit}"
+        return Breach.CUBE_AT_LIMIT, Said("the cube is at its limit of {limit}", limit=limit)
     return None
 
 
@@ -307,8 +345,9 @@ def _double(match: Match, by: Color) -> Doubled:
     _require_turn(match, by)
     if isinstance(match.phase, ToPlay):
         raise RuleError(Breach.ALREADY_ROLLED, "you may double only before you roll")
-    if breach := doubling_breach(match, by):
-        raise RuleError(*breach)
+    if why_not := doubling_breach(match, by):
+        breach, said = why_not
+        raise RuleError(breach, said)
     return Doubled(by=by)
 
 
@@ -316,12 +355,13 @@ def _resign(match: Match, by: Color, stake: Stake) -> Resigned:
     _require_started(match)
     if stake is not Stake.MATCH:
         if isinstance(match.phase, ToAnswer):
-            offer = "double" if match.phase.stake is None else "resignation"
-            raise RuleError(Breach.ANSWER_FIRST, f"a {offer} is open: it must be answered first")
+            offer = _offer(match.phase)
+            raise RuleError(Breach.ANSWER_FIRST, "a {offer} is open: it must be answered first", offer=offer)
         if (by, stake) in match.refused_stakes:
             raise RuleError(
                 Breach.STAKE_REFUSED_BEFORE,
-                f"a {stake} was refused in this position; offer it again when the position has changed",
+                "a {stake} was refused in this position; offer it again when the position has changed",
+                stake=stake,
             )
     return Resigned(by=by, stake=stake)
 
@@ -330,7 +370,7 @@ def _time_out(match: Match, by: Color, at: int) -> TimedOut:
     """RULES.md section 5: a player without time loses the match, once that is noticed."""
     deadline = match.deadline
     if deadline is None or match.to_act is not by or at < deadline:
-        raise RuleError(Breach.TIME_IS_LEFT, f"{by}'s time has not run out")
+        raise RuleError(Breach.TIME_IS_LEFT, "{side}'s time has not run out", side=by)
     return TimedOut(by=by)
 
 
@@ -524,16 +564,17 @@ def check(match: Match | None, event: Event, at: int = 0) -> Match:
             raise RuleError(Breach.ALREADY_ROLLED, "a roll that cannot be played is followed by its dance")
     decided, *_ = decide(match, command, at)
     if decided != event:
-        raise RuleError(Breach.INVALID_POSITION, f"the rules make of it {decided}")
+        raise RuleError(Breach.INVALID_POSITION, "the rules make of it {event}", event=decided)
     return evolve(match, event, at)
 
 
 def _check_dice(match: Match, event: Rolled) -> None:
     """The dice are those of the script, or those that the next link of the chain gives. RuleError UNPROVEN_DICE."""
     dice, link = event.dice, event.link
-    spoken = f"{dice.first} and {dice.second}"
     if not all(1 <= die <= 6 for die in dice):
-        raise RuleError(Breach.UNPROVEN_DICE, f"dice show 1 to 6, not {spoken}")
+        raise RuleError(
+            Breach.UNPROVEN_DICE, "dice show 1 to 6, not {first} and {second}", first=dice.first, second=dice.second
+        )
     scripted = match.scripted_dice
     if scripted is not None:
         if (dice, link) != (scripted, None):
@@ -549,7 +590,14 @@ def _check_dice(match: Match, event: Rolled) -> None:
         white, black = match.entropy
         proven = dice_from(link, match.id, match.rolls + 1, white, black, event.entropy)
         if dice != proven:
-            raise RuleError(Breach.UNPROVEN_DICE, f"the link gives {proven.first} and {proven.second}, not {spoken}")
+            raise RuleError(
+                Breach.UNPROVEN_DICE,
+                "the link gives {first} and {second}, not {got_first} and {got_second}",
+                first=proven.first,
+                second=proven.second,
+                got_first=dice.first,
+                got_second=dice.second,
+            )
 
 
 def fold(events: Iterable[Event], match: Match | None = None) -> Match:

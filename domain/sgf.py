@@ -9,6 +9,7 @@ from domain.commands import Accept, Double, Refuse
 from domain.events import Accepted, Doubled, Event, Moved, Refused, Rolled, Settings
 from domain.match import Crawford, End, Match, OnRoll, ToAnswer, ToPlay
 from domain.matchfile import (
+    END_OF_FILE,
     IMPORT_CUBE_LIMIT,
     Place,
     Reading,
@@ -19,6 +20,7 @@ from domain.matchfile import (
     require_expressible,
 )
 from domain.rules import evolve
+from domain.words import Said
 
 _VALUE = r"\[(?:[^\]\\]++|\\.)*+\]"
 _SPACE = re.compile(r"\s*+")
@@ -62,7 +64,7 @@ def read_sgf(text: str, match_id: str, white: str, black: str) -> ReadMatch:
     for tree in trees:
         root = _Root(tree[0])
         if root.length != first.length:
-            raise root.at.error(f"a game of the same match, length:{first.length}")
+            raise root.at.error(Said("a game of the same match, length:{length}", length=first.length))
         reading.begin_game(root.score, root.at)
         root.require_usual(reading.match)
         _read_nodes(reading, tree)
@@ -81,7 +83,13 @@ def _trees(text: str) -> list[list[_Node]]:
         if mark == "(":
             depth += 1
             if depth > _DEEPEST or len(trees) > _MOST_GAMES:
-                raise at.error(f"at most {_MOST_GAMES} games, and variations at most {_DEEPEST} deep")
+                raise at.error(
+                    Said(
+                        "at most {games} games, and variations at most {deepest} deep",
+                        games=_MOST_GAMES,
+                        deepest=_DEEPEST,
+                    )
+                )
             if depth == 1:
                 trees.append([])
                 main = True
@@ -92,15 +100,15 @@ def _trees(text: str) -> list[list[_Node]]:
         elif main and mark == ";":
             trees[-1].append({})
             if len(trees[-1]) > _LONGEST_GAME:
-                raise at.error(f"a game of at most {_LONGEST_GAME} nodes")
+                raise at.error(Said("a game of at most {most} nodes", most=_LONGEST_GAME))
         elif main and not trees[-1]:
             raise at.error("`;`, the begin of a node")
         elif main and name in _KNOWN:
             if name in trees[-1][-1]:
-                raise at.error(f"{name} once in a node")
+                raise at.error(Said("{property} once in a node", property=name))
             found = tuple(_ESCAPED.sub(_unescaped, value[1:-1]) for value in _VALUES.findall(values))
             trees[-1][-1][name] = _Property(name, found, at)
-    end = Place(text.count("\n") + 1, len(text) - text.rfind("\n"), "the end of the file")
+    end = Place(text.count("\n") + 1, len(text) - text.rfind("\n"), END_OF_FILE)
     if depth:
         raise end.error("`)`, the end of a game")
     if not trees:
@@ -152,7 +160,7 @@ class _Root:
     def get(self, name: str) -> _Property:
         """A property; FileError if it is missing."""
         if name not in self._properties:
-            raise self.at.error(f"a game with the property {name}")
+            raise self.at.error(Said("a game with the property {property}", property=name))
         return self._properties[name]
 
     def text(self, name: str) -> str:
@@ -196,7 +204,7 @@ def _read_nodes(reading: Reading, tree: Sequence[_Node]) -> None:
 
 
 def _read_action(reading: Reading, color: Color, value: str, at: Place, last: bool) -> None:
-    expected = f"what {color} may do"
+    expected = Said("what {side} may do", side=color)
     match value:
         case "double":
             reading.do(Double(by=color), at, expected)
@@ -218,7 +226,7 @@ def _read_roll(reading: Reading, color: Color, dice: Dice, moves: Play, at: Plac
         if moves or not last:
             reading.move(color, moves, at)
     elif moves:
-        raise at.error("no play", f"{dice.first}{dice.second} cannot be played")
+        raise at.error("no play", Said("{dice} cannot be played", dice=f"{dice.first}{dice.second}"))
 
 
 def _play(color: Color, letters: str) -> Play:

@@ -15,6 +15,7 @@ from domain.breach import RuleError
 from domain.events import Event, Rolled
 from domain.match import Match
 from domain.rules import check, evolve
+from domain.words import Said, said
 from infra.signing import Head, Signer, is_signed
 
 GENESIS = "0" * 64
@@ -154,10 +155,12 @@ class Verified(Struct, frozen=True):
 class Broken(Exception):
     """A log is not what it claims to be, from record number `seq` on."""
 
-    def __init__(self, seq: int, why: str) -> None:
-        super().__init__(f"seq {seq}: {why}")
+    def __init__(self, seq: int, text: str, /, **more: object) -> None:
+        why = said(text, more)
+        self.said = Said("seq {seq}: {why}", seq=seq, why=why)
+        super().__init__(str(self.said))
         self.seq = seq
-        self.why = why
+        self.why = str(why)
 
 
 def verify(lines: Iterable[bytes], key: str | None = None) -> Verified:
@@ -179,7 +182,9 @@ def verify(lines: Iterable[bytes], key: str | None = None) -> Verified:
             try:
                 match = check(match, recorded.event, recorded.instant)
             except RuleError as error:
-                raise Broken(seq, f"against the rules ({error.breach}): {error.message}") from error
+                raise Broken(
+                    seq, "against the rules ({code}): {rule}", code=error.breach.value, rule=error.said
+                ) from error
             records.append(recorded)
     if match is None:
         raise Broken(1, "the log is empty")
@@ -196,23 +201,23 @@ def _checked_record(seq: int, text: bytes, before: Sequence[Recorded]) -> Record
         line = msgspec.json.decode(text, type=_Line)
         canonical = _encoder.encode(msgspec.json.decode(line.event)).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Broken(seq, f"not a record: {error}") from error
+        raise Broken(seq, "not a record: {error}", error=str(error)) from error
     if line.seq != seq:
-        raise Broken(seq, f"the record after {seq - 1} has number {line.seq}")
+        raise Broken(seq, "the record after {before} has number {got}", before=seq - 1, got=line.seq)
     try:
         at = decode_time(line.at)
     except ValueError:
         at = None
     if at is None or at.tzinfo is None or encode_time(at.astimezone(UTC)) != line.at:
-        raise Broken(seq, f"its time is {line.at!r}; it looks like 2026-11-30T08:33:12.123456Z")
+        raise Broken(seq, "its time is {time!r}; it looks like 2026-11-30T08:33:12.123456Z", time=line.at)
     if before and at < before[-1].at:
-        raise Broken(seq, f"its time, {line.at}, is earlier than that of the record before it")
+        raise Broken(seq, "its time, {time}, is earlier than that of the record before it", time=line.at)
     if line.hash != link(previous, seq, line.at, canonical):
         raise Broken(seq, "its hash does not follow from its content and the record before it")
     try:
         event = decode_event(canonical)
     except msgspec.ValidationError as error:
-        raise Broken(seq, f"not an event: {error}") from error
+        raise Broken(seq, "not an event: {error}", error=str(error)) from error
     return Recorded(seq, at, event, canonical, line.hash)
 
 
@@ -222,12 +227,12 @@ def _checked_head(text: bytes, match: Match | None, records: Sequence[Recorded],
     try:
         signed = msgspec.json.decode(text, type=_SignedHead)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Broken(seq, f"not a signed head: {error}") from error
+        raise Broken(seq, "not a signed head: {error}", error=str(error)) from error
     head = signed.head
     if not is_signed(head, signed.key, signed.signature) or key not in (None, signed.key):
         raise Broken(seq, "the head is not signed by the key that it should be")
     if match is None or head.match != match.id:
-        raise Broken(seq, f"the head is that of match {head.match}")
+        raise Broken(seq, "the head is that of match {match}", match=head.match)
     if (head.seq, head.hash) != (len(records), records[-1].hash):
-        raise Broken(seq, f"the log ends here, and its signed head is that of record {head.seq}")
+        raise Broken(seq, "the log ends here, and its signed head is that of record {record}", record=head.seq)
     return signed

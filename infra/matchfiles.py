@@ -41,7 +41,7 @@ def _read_log(data: bytes, match_id: str, white: str, black: str) -> ReadMatch:
     records = verify(line.rstrip(b"\r") for line in lines).records
     first = records[0].event
     if isinstance(first, Created) and first.imported:
-        raise Broken(1, f"this match was itself read from a .{first.imported} file: import that")
+        raise Broken(1, "this match was itself read from a .{format} file: import that", format=first.imported)
     seats = {"white": white, "black": black}
     events: list[Event] = []
     for recorded in records:

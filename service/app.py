@@ -28,6 +28,7 @@ from service.problems import FORESEEN, answer_problem
 from service.routes import routes
 from service.table import Table
 from service.wire import BoundedHttp, BoundedWebSocket
+from service.words import catalogue
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
 <h1>Videau</h1><p>Backgammon as a service. Play, watch and replay whole matches through the GraphQL API at
@@ -60,6 +61,8 @@ def create_app(settings: Settings) -> Starlette:
 
     tokens = Tokens(settings.kept("secret"), settings.token_days)
     chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
+
+    catalogue()
 
     def new_context() -> Context:
         return Context(cast(Table, app.state.table), tokens)

@@ -1,9 +1,10 @@
 """Audiences: identical subscriptions to the events of a match, executed and encoded once for all who sent them.
 
-Subscriptions are identical when their document, operation, variables and match are, and what their viewers may see: who
-has a seat, or could take one, is an audience of its own; all others see what an anonymous caller sees. Only where they
-begin (`after`) may differ. An audience runs the plain execution once, keeps its newest payloads, and writes them to the
-sockets itself. Who is behind those payloads is served by an execution of its own until it has caught up.
+Subscriptions are identical when their document, operation, variables, match and language are, and what their viewers
+may see: who has a seat, or could take one, is an audience of its own; all others see what an anonymous caller sees.
+Only where they begin (`after`) may differ. An audience runs the plain execution once, keeps its newest payloads, and
+writes them to the sockets itself. Who is behind those payloads is served by an execution of its own until it has caught
+up.
 """
 
 import asyncio
@@ -243,7 +244,8 @@ class _Subscription(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        return self.query, self.operation_name, self.distinct, self.match_id, self.context.viewer
+        context = self.context
+        return self.query, self.operation_name, self.distinct, self.match_id, context.viewer, context.language
 
 
 class Audiences:
@@ -292,7 +294,8 @@ class Audiences:
 
     async def execute(self, what: _Subscription, after: int, accepted: Callable[[], None]) -> AsyncGenerator[Any]:
         """The results of a subscription after a number, by a plain execution."""
-        context = _Resumed(what.context.table, what.context.tokens, what.context.viewer, after=after, accepted=accepted)
+        seen = what.context
+        context = _Resumed(seen.table, seen.tokens, seen.viewer, language=seen.language, after=after, accepted=accepted)
         return await self._schema.stream(
             what.query,
             variable_values=what.variables,

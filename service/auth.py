@@ -12,6 +12,7 @@ import jwt
 from service.errors import ApiError, ErrorCode
 from service.table import Table
 from service.windows import Step
+from service.words import Language
 
 ISSUER = "videau"
 
@@ -46,7 +47,7 @@ class Tokens:
         try:
             holder, scope, expires = self._signed(token)
         except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError) as error:
-            raise ApiError(ErrorCode.TOKEN_INVALID, f"this token cannot be used: {error}") from error
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token cannot be used: {error}", error=str(error)) from error
         if expires <= time.time():
             raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")
         return holder, scope
@@ -76,6 +77,8 @@ class Context:
     """The app whose user the player is; empty for guests."""
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
+    language: Language = Language.EN
+    """In which it is told what is wrong."""
     connection_params: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -23,6 +23,7 @@ from domain.matchfile import FileError
 from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import evolve, fold
+from domain.words import Said
 from infra import migrations
 from infra.bus import LocalBus
 from infra.dice import Chains
@@ -160,7 +161,8 @@ def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
                 for file in bar:
                     try:
                         if file.stat().st_size > limits.FILE_BYTES:
-                            raise FileError(1, 1, f"at most {limits.FILE_BYTES} bytes", f"{file.stat().st_size}")
+                            most = Said("at most {most} bytes", most=limits.FILE_BYTES)
+                            raise FileError(1, 1, most, f"{file.stat().st_size}")
                         read = read_file(file.read_bytes())
                         known, head = await table.import_match(read)
                     except (FileError, Broken, OSError) as error:

@@ -10,6 +10,7 @@ import starlette.websockets
 from cross_web import HTTPException
 from graphql import GraphQLError
 from msgspec import Struct
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -24,13 +25,15 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Bas
 from strawberry.types import ExecutionResult
 from strawberry.types.graphql import OperationType
 
+from domain.words import Foreign
 from infra.store import Unavailable
 from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
-from service.errors import ApiError, ErrorCode, coded_all, is_ambiguous
+from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous
 from service.schema import schema
 from service.wire import EXTENSION, BoundedWebSocket
+from service.words import Language, accepted, language_of, tell
 
 CONNECTION_INIT_SECONDS = 10
 
@@ -85,12 +88,13 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         if isinstance(read, _Init):
             try:
                 if not self.connection_init_received:
+                    self._speak((read.payload or {}).get("language"))
                     await self.context.identify(_authorization(read.payload or {}))
             except ApiError as error:
-                await self._close(4403, f"{(error.extensions or {})['code']}: {error.message}")
+                await self._close(4403, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
                 return
             except Unavailable:
-                await self._close(1013, "UNAVAILABLE: the database cannot be used now: try again")
+                await self._close(1013, f"UNAVAILABLE: {tell(self.context.language, 'UNAVAILABLE', UNAVAILABLE)}")
                 return
             message = {"type": "connection_init", "payload": read.payload or {}}
         if isinstance(read, _Subscribe) and read.id in self.operations:
@@ -98,11 +102,21 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             return
         if isinstance(read, _Subscribe) and len(self.operations) >= limits.OPERATIONS:
             too_many = ApiError(
-                ErrorCode.TOO_MANY_OPERATIONS, f"{limits.OPERATIONS} operations are under way: complete one first"
+                ErrorCode.TOO_MANY_OPERATIONS,
+                "{most} operations are under way: complete one first",
+                most=limits.OPERATIONS,
             )
-            await self.websocket.send_json({"id": read.id, "type": "error", "payload": [too_many.formatted]})
+            payload = [coded(too_many, self.context.language).formatted]
+            await self.websocket.send_json({"id": read.id, "type": "error", "payload": payload})
             return
         await super().handle_message(message)
+
+    def _speak(self, language: object) -> None:
+        """Tell the client what is wrong in the language that its connection_init asks for, like an Accept-Language."""
+        if isinstance(language, str):
+            self.context.language = accepted(language)
+        if self.wire is not None:
+            self.wire.language = self.context.language
 
     async def run_operation(self, operation: Operation[Context, None]) -> None:
         watcher = None
@@ -176,24 +190,32 @@ class Endpoint(GraphQL[Context, None]):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        language = language_of(Headers(scope=scope))
         headers = [(name, value.lower() if name == b"content-type" else value) for name, value in scope["headers"]]
         try:
             response = await self.run(Request({**scope, "headers": headers}, _bounded(receive)))
         except ClientDisconnect:
             return
         except _TooLarge:
-            message = f"a request's body has at most {limits.BODY_BYTES} bytes"
-            response = self._refusal(413, ApiError(ErrorCode.BODY_TOO_LARGE, message))
+            too_large = ApiError(
+                ErrorCode.BODY_TOO_LARGE, "a request's body has at most {most} bytes", most=limits.BODY_BYTES
+            )
+            response = self._refusal(413, too_large, language)
         except HTTPException as error:
-            response = self._refusal(error.status_code, ApiError(ErrorCode.BAD_REQUEST, error.reason))
+            unclear = ApiError(ErrorCode.BAD_REQUEST, Foreign(error.reason))
+            response = self._refusal(error.status_code, unclear, language)
         await response(scope, receive, send)
 
-    def _refusal(self, status: int, error: GraphQLError) -> Response:
-        body = msgspec.json.encode({"data": None, "errors": [error.formatted]})
-        return Response(body, status, media_type="application/json")
+    def _refusal(self, status: int, error: ApiError, language: Language) -> Response:
+        body = msgspec.json.encode({"data": None, "errors": [coded(error, language).formatted]})
+        return Response(body, status, _spoken(language), media_type="application/json")
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
-        return self._new_context()
+        context = self._new_context()
+        context.language = language_of(request.headers)
+        if isinstance(response, Response):
+            response.headers.update(_spoken(context.language))
+        return context
 
     async def execute_operation(self, *args: Any, **kwargs: Any) -> Any:
         request, context = kwargs["request"], kwargs["context"]
@@ -235,7 +257,7 @@ class Endpoint(GraphQL[Context, None]):
 
     async def process_result(self, request: Request, result: ExecutionResult) -> GraphQLHTTPResponse:
         if result.errors:
-            result.errors = coded_all(result.errors)
+            result.errors = coded_all(result.errors, language_of(request.headers))
         return await super().process_result(request, result)
 
     def decode_json(self, data: str | bytes) -> object:
@@ -252,6 +274,11 @@ class Endpoint(GraphQL[Context, None]):
 
     def encode_json(self, data: object) -> str:
         return msgspec.json.encode(data).decode()
+
+
+def _spoken(language: Language) -> dict[str, str]:
+    """The headers of a response that is in that language."""
+    return {"content-language": language.value, "vary": "accept-language"}
 
 
 class _TooLarge(Exception):

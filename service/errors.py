@@ -11,7 +11,9 @@ from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOpe
 from strawberry.types import ExecutionResult, StreamExecutionResult
 
 from domain.breach import RuleError
+from domain.words import Foreign, Said, said
 from infra.store import Unavailable
+from service.words import Language, tell
 
 logger = logging.getLogger("videau")
 
@@ -49,42 +51,50 @@ class ErrorCode(StrEnum):
 class ApiError(GraphQLError):
     """A request that is not served, with the code and the reason for whoever wrote it."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message, extensions={"code": code.value})
+    def __init__(self, code: ErrorCode, text: str | Said, /, **more: object) -> None:
+        self.said = said(text, more)
+        super().__init__(str(self.said), extensions={"code": code.value})
+        self.code = code
 
 
-def coded(error: GraphQLError) -> GraphQLError:
-    """The error with its code; what nobody foresaw is logged, and shown without its text."""
+UNAVAILABLE = Said("the database cannot be used now: try again")
+INTERNAL = Said("something went wrong here, and it has been noted")
+
+
+def coded(error: GraphQLError, language: Language) -> GraphQLError:
+    """The error with its code, in that language; what nobody foresaw is logged, and shown without its text."""
     cause = error.original_error
-    message = error.message
-    if error.extensions and "code" in error.extensions:
-        return error
-    if isinstance(cause, RuleError):
-        code = cause.breach.name
+    told: Said = Foreign(error.message)
+    extensions = error.extensions or {}
+    if "code" in extensions:
+        teller = error if isinstance(error, ApiError) else cause
+        if language is Language.EN or not isinstance(teller, ApiError):
+            return error
+        code, told = str(extensions["code"]), teller.said
+    elif isinstance(cause, RuleError):
+        code, told = cause.breach.name, cause.said
     elif isinstance(cause, Unavailable):
-        code = ErrorCode.UNAVAILABLE.value
+        code, told = ErrorCode.UNAVAILABLE.value, UNAVAILABLE
         logger.error("%s", cause)
-        message = "the database cannot be used now: try again"
     elif isinstance(error, GraphQLSyntaxError):
-        too_long = "token" in message and "Parsing aborted" in message
+        too_long = "token" in error.message and "Parsing aborted" in error.message
         code = (ErrorCode.QUERY_TOO_LONG if too_long else ErrorCode.PARSE_FAILED).value
     elif isinstance(cause, CannotGetOperationTypeError | MissingQueryError | InvalidOperationTypeError):
         code = ErrorCode.BAD_REQUEST.value
     elif not error.path and isinstance(cause, GraphQLError | ValueError | None):
         code = ErrorCode.VALIDATION_FAILED.value
     elif not error.path and isinstance(cause, RecursionError):
-        code, message = ErrorCode.QUERY_TOO_DEEP.value, "the query is nested too deeply"
+        code, told = ErrorCode.QUERY_TOO_DEEP.value, Said("the query is nested too deeply")
     else:
-        code = ErrorCode.INTERNAL.value
+        code, told = ErrorCode.INTERNAL.value, INTERNAL
         logger.error("unforeseen error at %s", error.path, exc_info=cause or error)
-        message = "something went wrong here, and it has been noted"
     return GraphQLError(
-        message[:LONGEST_MESSAGE],
+        tell(language, code, told)[:LONGEST_MESSAGE],
         nodes=error.nodes,
         source=error.source,
         positions=error.positions,
         path=error.path,
-        extensions={"code": code},
+        extensions={**extensions, "code": code},
     )
 
 
@@ -98,9 +108,9 @@ def is_ambiguous(error: GraphQLError) -> bool:
     return error.message == ambiguous().message
 
 
-def coded_all(errors: list[GraphQLError]) -> list[GraphQLError]:
-    """The first errors, each with its code."""
-    return [coded(error) for error in errors[:MOST_ERRORS]]
+def coded_all(errors: list[GraphQLError], language: Language) -> list[GraphQLError]:
+    """The first errors, each with its code, in that language."""
+    return [coded(error, language) for error in errors[:MOST_ERRORS]]
 
 
 class CodedStream(SchemaExtension):
@@ -108,5 +118,5 @@ class CodedStream(SchemaExtension):
 
     def on_stream_result(self, result: StreamExecutionResult) -> Iterator[None]:
         if isinstance(result, ExecutionResult) and result.errors:
-            result.errors = coded_all(result.errors)
+            result.errors = coded_all(result.errors, self.execution_context.context.language)
         yield

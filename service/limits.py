@@ -19,6 +19,7 @@ from graphql import (
 from msgspec import Struct
 from strawberry.extensions import ParserCache
 
+from domain.words import Said
 from service.errors import ApiError, ErrorCode, ambiguous
 
 BODY_BYTES = 100_000
@@ -89,8 +90,9 @@ class _TooDeep(ValidationRule):
 
     def __init__(self, context: ValidationContext) -> None:
         super().__init__(context)
-        message = f"the query is nested more than {NESTING} levels deep"
-        context.report_error(ApiError(ErrorCode.QUERY_TOO_DEEP, message))
+        context.report_error(
+            ApiError(ErrorCode.QUERY_TOO_DEEP, "the query is nested more than {most} levels deep", most=NESTING)
+        )
 
 
 class _Ambiguous(ValidationRule):
@@ -131,12 +133,25 @@ class QueryLimits(ValidationRule):
             if isinstance(definition, OperationDefinitionNode):
                 size = self._measured(definition.selection_set)
                 for code, what, got, limit in (
-                    (ErrorCode.QUERY_TOO_DEEP, "nesting depth", size.depth, QUERY_DEPTH),
-                    (ErrorCode.TOO_MANY_ALIASES, "number of aliases", size.aliases, QUERY_ALIASES),
-                    (ErrorCode.QUERY_TOO_COSTLY, "number of fields, pages counted in full,", size.cost, QUERY_COST),
+                    (ErrorCode.QUERY_TOO_DEEP, Said("nesting depth"), size.depth, QUERY_DEPTH),
+                    (ErrorCode.TOO_MANY_ALIASES, Said("number of aliases"), size.aliases, QUERY_ALIASES),
+                    (
+                        ErrorCode.QUERY_TOO_COSTLY,
+                        Said("number of fields, pages counted in full,"),
+                        size.cost,
+                        QUERY_COST,
+                    ),
                 ):
                     if got > limit:
-                        context.report_error(ApiError(code, f"the query's {what} is {got}; at most {limit} can be"))
+                        context.report_error(
+                            ApiError(
+                                code,
+                                "the query's {what} is {got}; at most {most} can be",
+                                what=what,
+                                got=got,
+                                most=limit,
+                            )
+                        )
 
     def _measured(self, selections: SelectionSetNode | None) -> _Size:
         total = _Size()
@@ -199,4 +214,4 @@ def page_length(first: int | None) -> int:
         return DEFAULT_PAGE
     if 1 <= first <= PAGE:
         return first
-    raise ApiError(ErrorCode.BAD_INPUT, f"first is {first}; a page has 1 to {PAGE} items")
+    raise ApiError(ErrorCode.BAD_INPUT, "first is {first}; a page has 1 to {most} items", first=first, most=PAGE)

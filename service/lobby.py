@@ -104,16 +104,16 @@ class Lobby:
             self._pairing = asyncio.create_task(self._pair())
         found = await answer
         if found is None:
-            raise RuleError(Breach.TOO_MANY_SEEKS, f"you have {MOST} seeks open: cancel one first")
+            raise RuleError(Breach.TOO_MANY_SEEKS, "you have {most} seeks open: cancel one first", most=MOST)
         if found.terms != terms:
-            raise RuleError(Breach.KEY_REUSED, f"the idempotency key {key!r} was used before with other input")
+            raise RuleError(Breach.KEY_REUSED, "the idempotency key {key!r} was used before with other input", key=key)
         return found
 
     async def cancel(self, seek_id: str, player: str) -> SeekRow:
         """Close a seek of the player's; one that is paired already stays so. Raises RuleError SEEK_NOT_FOUND."""
         found = [seek for seek in await self._seeks.read([seek_id]) if seek.player_id == player]
         if not found:
-            raise RuleError(Breach.SEEK_NOT_FOUND, f"you have no seek {seek_id[:40]!r}")
+            raise RuleError(Breach.SEEK_NOT_FOUND, "you have no seek {seek!r}", seek=seek_id[:40])
         if await self._seeks.close(seek_id, player):
             self._bus.publish(CHANNEL + found[0].app, 0)
             return found[0]

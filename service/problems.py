@@ -1,30 +1,42 @@
 """What is wrong with a plain HTTP request: `application/problem+json` (RFC 9457), with a code from the closed lists."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
-from graphql import GraphQLError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from domain.breach import Breach, RuleError
 from domain.matchfile import FileError, NotExpressible
+from domain.words import Foreign, Said, said
 from infra.log import Broken
 from infra.store import Unavailable
 from service import limits
-from service.errors import ErrorCode, logger
+from service.errors import INTERNAL, UNAVAILABLE, ApiError, ErrorCode, logger
+from service.words import in_language, language_of, tell
 
 
 class Problem(Exception):
-    """A request that is not served: status, code, the reason in words, and what else there is to say."""
+    """A request that is not served: status, code, the reason in words, and what stands beside them in the answer."""
 
-    def __init__(self, status: int, code: str, detail: str, **more: object) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.detail, self.more = status, code, detail, more
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        text: str | Said,
+        /,
+        *,
+        beside: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> None:
+        self.said = said(text, more)
+        super().__init__(str(self.said))
+        self.status, self.code, self.beside = status, code, beside or {}
 
 
-FORESEEN = (Problem, FileError, Broken, NotExpressible, RuleError, Unavailable, GraphQLError, HTTPException)
+FORESEEN = (Problem, FileError, Broken, NotExpressible, RuleError, Unavailable, ApiError, HTTPException)
 """What `answer_problem` knows the words for; anything else is an error of ours."""
 
 
@@ -37,36 +49,45 @@ def problem_of(error: Exception) -> Problem:
         case Problem():
             return error
         case FileError():
-            place = {"line": error.line, "column": error.column, "expected": error.expected, "got": error.got}
-            return Problem(422, ErrorCode.BAD_FILE, str(error), **place)
+            place = {"line": error.line, "column": error.column, "expected": error.wanted, "got": error.found}
+            return Problem(422, ErrorCode.BAD_FILE, error.said, beside=place)
         case Broken():
-            return Problem(422, ErrorCode.BAD_FILE, str(error), line=error.seq, column=1)
+            return Problem(422, ErrorCode.BAD_FILE, error.said, beside={"line": error.seq, "column": 1})
         case NotExpressible():
-            return Problem(409, ErrorCode.NOT_EXPRESSIBLE, error.reason)
+            return Problem(409, ErrorCode.NOT_EXPRESSIBLE, error.said)
         case RuleError():
             status = _STATUS.get(error.breach, 400)
-            return Problem(status, error.breach.name, error.message)
+            return Problem(status, error.breach.name, error.said)
         case Unavailable():
             logger.error("%s", error)
-            return Problem(503, ErrorCode.UNAVAILABLE, "the database cannot be used now: try again")
-        case GraphQLError():
-            code = str((error.extensions or {}).get("code", ErrorCode.BAD_REQUEST))
+            return Problem(503, ErrorCode.UNAVAILABLE, UNAVAILABLE)
+        case ApiError():
+            code = error.code
             unauthenticated = code in (ErrorCode.UNAUTHENTICATED, ErrorCode.TOKEN_INVALID, ErrorCode.TOKEN_EXPIRED)
             status = 403 if code == ErrorCode.FORBIDDEN else 401 if unauthenticated else 400
-            return Problem(status, code, error.message)
+            return Problem(status, code, error.said)
         case HTTPException():
-            return Problem(error.status_code, ErrorCode.BAD_REQUEST, error.detail)
+            return Problem(error.status_code, ErrorCode.BAD_REQUEST, Foreign(error.detail))
         case _:
             logger.error("unforeseen error", exc_info=error)
-            return Problem(500, ErrorCode.INTERNAL, "something went wrong here, and it has been noted")
+            return Problem(500, ErrorCode.INTERNAL, INTERNAL)
 
 
 async def answer_problem(request: Request, error: Exception) -> Response:
-    """The response that tells an HTTP client what is wrong."""
-    problem = problem_of(error)
-    title = HTTPStatus(problem.status).phrase
-    body = {"title": title, "status": problem.status, "code": problem.code, "detail": problem.detail, **problem.more}
-    headers = {"retry-after": str(limits.RETRY_AFTER)} if problem.status == 503 else {}
+    """The response that tells an HTTP client what is wrong, in its language."""
+    problem, language = problem_of(error), language_of(request.headers)
+    detail = tell(language, problem.code, problem.said)
+    body: dict[str, object] = {
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "code": problem.code,
+        "detail": detail,
+    }
+    for name, value in problem.beside.items():
+        body[name] = in_language(language, value) if isinstance(value, Said) else value
+    headers = {"content-language": language.value, "vary": "accept-language"}
+    if problem.status == 503:
+        headers["retry-after"] = str(limits.RETRY_AFTER)
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
     if isinstance(error, HTTPException) and error.headers:

@@ -76,7 +76,13 @@ async def match_events(request: Request) -> Response:
     resumed = request.headers.get("last-event-id")
     after = _number("Last-Event-ID" if resumed else "after", resumed or request.query_params.get("after", "0"))
     if after > head.version:
-        raise Problem(409, ErrorCode.BAD_INPUT, f"after is {after}; the match is at version {head.version}")
+        raise Problem(
+            409,
+            ErrorCode.BAD_INPUT,
+            "after is {after}; the match is at version {version}",
+            after=after,
+            version=head.version,
+        )
     if "text/event-stream" in request.headers.get("accept", ""):
         if head.match.ended and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
@@ -121,7 +127,13 @@ async def all_events(request: Request) -> Response:
         return _streamed(_fed_live(context, after))
     limit = _number("limit", request.query_params.get("limit", str(FEED)))
     if not 1 <= limit <= MOST_FED:
-        raise Problem(400, ErrorCode.BAD_INPUT, f"limit is {limit}; 1 to {MOST_FED} events can be asked for")
+        raise Problem(
+            400,
+            ErrorCode.BAD_INPUT,
+            "limit is {limit}; 1 to {most} events can be asked for",
+            limit=limit,
+            most=MOST_FED,
+        )
     headers = {"cache-control": "no-store"}
     return await _begun(_fed(context, after, limit), media_type="application/x-ndjson", headers=headers)
 
@@ -194,7 +206,9 @@ async def import_match(request: Request) -> Response:
     async for chunk in request.stream():
         body += chunk
         if len(body) > limits.FILE_BYTES:
-            raise Problem(413, ErrorCode.BODY_TOO_LARGE, f"a match file has at most {limits.FILE_BYTES} bytes")
+            raise Problem(
+                413, ErrorCode.BODY_TOO_LARGE, "a match file has at most {most} bytes", most=limits.FILE_BYTES
+            )
     known, head, read = await import_file(context, bytes(body))
     answer = {
         "match": head.match.id,
@@ -259,8 +273,8 @@ async def readyz(request: Request) -> Response:
             await _new_context(request).table.position()
     except (TimeoutError, Unavailable) as error:
         logger.error("not ready: %s", error or f"the database has not answered for {READY} seconds")
-        detail = "the database does not answer"
-        raise Problem(503, ErrorCode.UNAVAILABLE, detail, database="down", **redis) from error
+        down = {"database": "down", **redis}
+        raise Problem(503, ErrorCode.UNAVAILABLE, "the database does not answer", beside=down) from error
     return JSONResponse({"status": "ok", "database": "ok", **redis})
 
 
@@ -289,7 +303,9 @@ async def _names(context: Context, head: Head) -> tuple[str, str]:
 def _number(name: str, text: str) -> int:
     if _NUMBER.fullmatch(text):
         return int(text)
-    raise Problem(400, ErrorCode.BAD_INPUT, f"{name} is {text[:40]!r}; it is the number of an event, or 0")
+    raise Problem(
+        400, ErrorCode.BAD_INPUT, "{name} is {got!r}; it is the number of an event, or 0", name=name, got=text[:40]
+    )
 
 
 class _Cut(StreamingResponse):

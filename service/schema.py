@@ -37,6 +37,7 @@ from service.views import (
     Info,
     InvitationAnswer,
     InvitationView,
+    LanguageArgument,
     LobbyUpdate,
     MatchView,
     Notice,
@@ -52,6 +53,7 @@ from service.views import (
     player_view,
     refusal_view,
 )
+from service.words import code_message
 
 LONGEST_KEY = 100
 LONGEST_NAME = 40
@@ -173,6 +175,12 @@ class Limit:
     code: str | None = strawberry.field(description="The error code beyond it; null where the connection is closed.")
 
 
+@strawberry.type(description="A code of refusals (`RefusalCode`) or of errors (`extensions.code`).")
+class Code:
+    code: str = strawberry.field(description="The code.")
+    message: str = strawberry.field(description="What it means in general; what is told with it says more.")
+
+
 @strawberry.type(description="A guest and its token.")
 class Registration:
     player: Player = strawberry.field(description="The new player.")
@@ -199,7 +207,12 @@ class Query:
         if version is None or version == head.version:
             return MatchView.at_head(head)
         if not 1 <= version < head.version:
-            raise ApiError(ErrorCode.BAD_INPUT, f"version is {version}; this match has versions 1 to {head.version}")
+            raise ApiError(
+                ErrorCode.BAD_INPUT,
+                "version is {version}; this match has versions 1 to {newest}",
+                version=version,
+                newest=head.version,
+            )
         [step] = await table.steps(id, version - 1, version)
         return MatchView.at_step(step)
 
@@ -271,6 +284,12 @@ class Query:
     def limits(self) -> list[Limit]:
         return [Limit(name=name, value=value, code=code) for name, value, code in limits.all_limits()]
 
+    @strawberry.field(description="Every code of refusals and of errors, in words.")
+    def codes(self, info: Info, language: LanguageArgument = None) -> list[Code]:
+        spoken = language or info.context.language
+        names = [*(breach.name for breach in Breach), *ErrorCode]
+        return [Code(code=name, message=code_message(spoken, name)) for name in names]
+
 
 @strawberry.type(description="What can be done. Each of the nine commands answers what happened, or why nothing did.")
 class Mutation:
@@ -282,7 +301,7 @@ class Mutation:
     ) -> Registration:
         name = " ".join(name.split())
         if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-            raise ApiError(ErrorCode.BAD_INPUT, f"a name has 1 to {LONGEST_NAME} printable characters")
+            raise ApiError(ErrorCode.BAD_INPUT, "a name has 1 to {most} printable characters", most=LONGEST_NAME)
         player = await info.context.table.register(name)
         token, expires_at = info.context.tokens.issue(player.id)
         return Registration(player=Player(id=ID(player.id), name=name), token=token, expires_at=expires_at)
@@ -389,7 +408,9 @@ class Mutation:
         idempotency_key: IdempotencyKey = None,
     ) -> SeekAnswer:
         if not 5 <= seconds <= 604_800:
-            raise ApiError(ErrorCode.BAD_INPUT, f"seconds is {seconds}; a seek stays open for 5 to 604800")
+            raise ApiError(
+                ErrorCode.BAD_INPUT, "seconds is {seconds}; a seek stays open for 5 to 604800", seconds=seconds
+            )
         settings = Settings(length=length, crawford=length is not None, clock=_clock(clock, length), rated=rated)
         request = _request(info, idempotency_key, None, settings, auto_roll, entropy, seconds)
         return Seek.of(await info.context.table.seek(request, settings, auto_roll, entropy, seconds))
@@ -586,7 +607,12 @@ def _request(info: Info, key: str | None, expected_version: int | None, *given: 
     if key is None:
         return Request(player=player, app=info.context.app, expected_version=expected_version)
     if not 1 <= len(key) <= LONGEST_KEY:
-        raise ApiError(ErrorCode.BAD_INPUT, f"the idempotency key has {len(key)} characters; 1 to {LONGEST_KEY} can be")
+        raise ApiError(
+            ErrorCode.BAD_INPUT,
+            "the idempotency key has {got} characters; 1 to {most} can be",
+            got=len(key),
+            most=LONGEST_KEY,
+        )
     if "\0" in key:  # which PostgreSQL has in no text
         key = f"sha256 {hashlib.sha256(key.encode()).hexdigest()}"
     fingerprint = hashlib.sha256(msgspec.json.encode((info.field_name, expected_version, given))).hexdigest()
@@ -605,7 +631,7 @@ def _clock(given: ClockInput | None, length: int | None) -> Clock | None:
         return None
     if given.days_per_turn is not None:
         if not 1 <= given.days_per_turn <= 30:
-            raise ApiError(ErrorCode.BAD_INPUT, f"daysPerTurn is {given.days_per_turn}; it is 1 to 30")
+            raise ApiError(ErrorCode.BAD_INPUT, "daysPerTurn is {got}; it is 1 to 30", got=given.days_per_turn)
         return Clock(reserve=0, delay=given.days_per_turn * 86_400)
     reserve = 120 * (length or 5) if given.reserve is None else given.reserve
     return Clock(reserve=reserve, delay=given.delay)

@@ -198,7 +198,9 @@ class Table:
             error = RuleError(Breach.INVALID_SETTINGS, "a private match is for one opponent: say which player")
             raise Refused(error, None)
         if opponent is not None and not await self.names([opponent]):
-            raise Refused(RuleError(Breach.PLAYER_NOT_FOUND, f"there is no player {opponent[:40]!r}"), None)
+            raise Refused(
+                RuleError(Breach.PLAYER_NOT_FOUND, "there is no player {player!r}", player=opponent[:40]), None
+            )
         match_id = new_id()
         command = Create(
             match=match_id,
@@ -329,8 +331,9 @@ class Table:
             if absent < self._absence:
                 raise RuleError(
                     Breach.OPPONENT_PRESENT,
-                    f"your opponent has been away for {seconds} seconds; "
-                    f"a match is claimed after {int(self._absence.total_seconds())}",
+                    "your opponent has been away for {seconds} seconds; a match is claimed after {needed}",
+                    seconds=seconds,
+                    needed=int(self._absence.total_seconds()),
                 )
             return command
 
@@ -496,7 +499,7 @@ class Table:
                         return replayed
                     if timed_out and error.breach is Breach.MATCH_OVER and head is not None:
                         loser = head.match.winner.opponent if head.match.winner else None
-                        error = RuleError(Breach.TIME_IS_UP, f"{loser}'s time has run out")
+                        error = RuleError(Breach.TIME_IS_UP, "{side}'s time has run out", side=loser)
                     seen = head if head and visible(head.match, request.player) else None
                     raise Refused(error, seen) from error
                 except KeyTaken:
@@ -623,7 +626,9 @@ class Table:
         if key is None or command is None:
             return None
         if command.fingerprint != key.fingerprint:
-            raise RuleError(Breach.KEY_REUSED, f"the idempotency key {key.key!r} was used before with other input")
+            raise RuleError(
+                Breach.KEY_REUSED, "the idempotency key {key!r} was used before with other input", key=key.key
+            )
         steps = [step async for step in self._steps(command.match_id, 0, command.last_seq)]
         newest = await self._newest(command.match_id)
         assert newest is not None
@@ -738,7 +743,10 @@ class Table:
             head = await self.head(match_id, viewer)
         if not 0 <= after <= head.version:
             raise RuleError(
-                Breach.STALE_VERSION, f"after is {after}; the match is at version {head.version}, and 0 is its start"
+                Breach.STALE_VERSION,
+                "after is {after}; the match is at version {version}, and 0 is its start",
+                after=after,
+                version=head.version,
             )
         return head
 
@@ -800,10 +808,13 @@ def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:
 
 
 def _not_found(match_id: str) -> RuleError:
-    return RuleError(Breach.MATCH_NOT_FOUND, f"there is no match {match_id[:40]!r} that you may see")
+    return RuleError(Breach.MATCH_NOT_FOUND, "there is no match {match!r} that you may see", match=match_id[:40])
 
 
 def _stale(request: Request, head: Head) -> RuleError:
     return RuleError(
-        Breach.STALE_VERSION, f"the match is at version {head.version}, not {request.expected_version}: look again"
+        Breach.STALE_VERSION,
+        "the match is at version {version}, not {expected}: look again",
+        version=head.version,
+        expected=request.expected_version,
     )

@@ -46,6 +46,7 @@ from service.limits import page_length
 from service.notices import Notice as Noticed
 from service.table import Head, Proof, Table
 from service.windows import Step
+from service.words import Language, tell
 
 Info = strawberry.Info[Context, None]
 T = TypeVar("T")
@@ -82,12 +83,17 @@ for kind, name, description in (
     (End, "End", "How a game ended."),
     (Action, "Action", "What a player can do, by the name of its mutation."),
     (Status, "Status", "Where a match is in its life: waiting for a second player, being played, finished, cancelled."),
+    (Language, "Language", "A language in which every message is told."),
     (Breach, "RefusalCode", "Why a command was refused: a closed list."),
 ):
     strawberry.enum(kind, name=name, description=description)
 
 
 First = Annotated[int | None, strawberry.argument(description="How long the page is: 1 to 100, or 20.")]
+LanguageArgument = Annotated[
+    Language | None,
+    strawberry.argument(description="The language of the words; that of Accept-Language or of the connection_init."),
+]
 After = Annotated[str | None, strawberry.argument(description="The cursor after which the page begins; its start.")]
 
 
@@ -575,7 +581,9 @@ class MatchView:
         start = 0
         if after is not None:
             if not (after.isascii() and after.isdigit() and len(after) < 10):
-                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:40]!r}; an event's cursor is its seq")
+                raise ApiError(
+                    ErrorCode.BAD_INPUT, "after is {after!r}; an event's cursor is its seq", after=after[:40]
+                )
             start = int(after)
         until = min(start + length, self.version)
         steps = await info.context.table.steps(self.state.id, start, until)
@@ -752,9 +760,13 @@ class Happened:
 @strawberry.type(description="The command is against the rules, or came too late. Nothing happened.")
 class Refusal:
     code: Breach = strawberry.field(description="Which rule.")
-    message: str = strawberry.field(description="The rule in words.")
     legal_plays: list[LegalPlay] | None = strawberry.field(description="For a refused play, what could be played.")
     current: MatchView | None = strawberry.field(description="The match as it stands, where you may see it.")
+    error: strawberry.Private[RuleError]
+
+    @strawberry.field(description="The rule in words.")
+    def message(self, info: Info, language: LanguageArgument = None) -> str:
+        return tell(language or info.context.language, self.error.breach.name, self.error.said)
 
 
 InvitationAnswer = Annotated[
@@ -833,7 +845,7 @@ def match_cursor(after: str | None) -> tuple[str, str] | None:
     if after is None:
         return None
     if not _CURSOR.fullmatch(after):
-        raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
+        raise ApiError(ErrorCode.BAD_INPUT, "after is {after!r}; it is the cursor of an edge", after=after[:100])
     created_at, _, match_id = after.partition("~")
     return created_at, match_id
 
@@ -873,7 +885,7 @@ def refusal_view(error: RuleError, head: Head | None) -> Refusal:
         legal = error.legal_plays or legal_plays(head.match.board, phase.color, phase.dice)
         plays = legal_play_views(head.match.board, phase.color, legal)
     current = MatchView.at_head(head) if head else None
-    return Refusal(code=error.breach, message=error.message, legal_plays=plays, current=current)
+    return Refusal(code=error.breach, error=error, legal_plays=plays, current=current)
 
 
 def legal_play_views(board: Board, color: Color, plays: Sequence[Play]) -> list[LegalPlay]:

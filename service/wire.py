@@ -12,8 +12,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 
+from domain.words import Said
 from service import limits
 from service.errors import ErrorCode
+from service.words import Language, tell
 
 EXTENSION = "videau.wire"
 """Where a websocket's scope has its BoundedWebSocket, among the extensions."""
@@ -85,6 +87,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
     mixed up with what the application sends.
     """
 
+    language = Language.EN
+    """In which its client is told why it is closed."""
     on_drain: Callable[[], None] | None = None
     """Called when the peer reads again."""
     _extensions: dict[Any, Any] | None = None
@@ -129,8 +133,11 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
         if self._closing():
             self.transport.abort()
             return
-        reason = f"{ErrorCode.TOO_SLOW}: nothing was read for {limits.UNREAD_SECONDS} seconds; "
-        reason += "subscribe again with the last seq you saw"
+        told = Said(
+            "nothing was read for {seconds} seconds; subscribe again with the last seq you saw",
+            seconds=limits.UNREAD_SECONDS,
+        )
+        reason = f"{ErrorCode.TOO_SLOW}: {tell(self.language, ErrorCode.TOO_SLOW, told)}"
         self.queue.put_nowait({"type": "websocket.disconnect", "code": TOO_SLOW, "reason": reason})
         self.conn.send_close(TOO_SLOW, reason)
         self.transport.write(b"".join(self.conn.data_to_send()))
