@@ -367,8 +367,13 @@ def _resign(match: Match, by: Color, stake: Stake) -> Resigned:
 
 
 def _time_out(match: Match, by: Color, at: int) -> TimedOut:
-    """RULES.md section 5: a player without time loses the match, once that is noticed."""
+    """RULES.md section 5: a player without time loses the match, once that is noticed.
+
+    The times of an imported match are not those of its play, and no clock of it runs: whoever kept it noticed.
+    """
     deadline = match.deadline
+    if match.imported and match.settings.clock and match.to_act is by:
+        return TimedOut(by=by)
     if deadline is None or match.to_act is not by or at < deadline:
         raise RuleError(Breach.TIME_IS_LEFT, "{side}'s time has not run out", side=by)
     return TimedOut(by=by)
@@ -610,6 +615,7 @@ def fold(events: Iterable[Event], match: Match | None = None) -> Match:
 def _created(event: Created) -> Match:
     settings = event.settings
     length = settings.length
+    clock = None if event.imported else settings.clock
     crawford = Crawford.AHEAD if settings.crawford and length is not None and length > 1 else Crawford.PAST
     match = Match(
         id=event.match,
@@ -621,7 +627,7 @@ def _created(event: Created) -> Match:
         imported=event.imported,
         invited=event.invited,
         series=event.series,
-        clocks=Clocks(clock.reserve * SECOND, clock.reserve * SECOND, 0) if (clock := settings.clock) else None,
+        clocks=Clocks(clock.reserve * SECOND, clock.reserve * SECOND, 0) if clock else None,
     )
     if settings.sandbox is None or settings.sandbox.start is None:
         return match

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from domain.events import Committed, Created, Event, Joined, Rolled
+from domain.events import Committed, Created, Event, Joined, Resumed, Rolled
 from domain.mat import read_mat
 from domain.matchfile import FileError, ReadMatch
 from domain.rules import fold
@@ -47,12 +47,13 @@ def _read_log(data: bytes, match_id: str, white: str, black: str) -> ReadMatch:
     for recorded in records:
         match recorded.event:
             case Created() as event:
-                events.append(replace(event, match=match_id, commitment=None, imported="ndjson", rematch_of=None))
+                here = {"match": match_id, "commitment": None, "imported": "ndjson", "rematch_of": None}
+                events.append(replace(event, **here, invited=None, series=None))
             case Joined() as event:
-                events.append(replace(event, player=seats[event.color], entropy=""))
+                events.append(replace(event, player=seats[event.color], entropy="", app=""))
             case Rolled() as event:
                 events.append(replace(event, link=None, entropy=""))
-            case Committed():
+            case Committed() | Resumed():
                 pass
             case event:
                 events.append(event)

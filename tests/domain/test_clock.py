@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from domain.board import Color, Dice
 from domain.breach import Breach, RuleError
@@ -248,6 +249,19 @@ def test_a_clock_that_cannot_be_played_is_refused(clock: Clock) -> None:
     with pytest.raises(RuleError, match="clock") as refusal:
         Table(clock=clock)
     assert refusal.value.breach is Breach.INVALID_SETTINGS
+
+
+def test_no_clock_runs_in_an_imported_match_and_its_end_by_time_is_believed() -> None:
+    """Its records have the times of the import."""
+    table = opened(Table())
+    table.do(2 + 12 + 840, TimeOut(by=WHITE))
+    [(created, _), *rest] = table.log
+    assert isinstance(created, Created)
+    match: Match | None = None
+    for event in (replace(created, imported="ndjson"), *(event for event, _ in rest)):
+        match = check(match, event, 5)
+    assert match is not None
+    assert (match.phase, match.deadline, match.clocks) == (Over(BLACK), None, None)
 
 
 # ends without being played out
