@@ -1,7 +1,7 @@
 """Whose token it is: those of apps, which sign for their own users (JWT: EdDSA, ES256 or RS256).
 
 Each process reads the rows of all apps every few seconds while their tokens come in, so that what is revoked, restored
-or given other keys is so everywhere without a restart. Of a token that was found right (service/auth.py remembers those)
+or given other keys is so everywhere without a restart. Of a token that was found right (service/auth.py remembers it)
 only its end, its app and its key are looked at again.
 """
 
@@ -99,12 +99,18 @@ class Apps:
         algorithm = header.get("alg")
         if algorithm not in ALGORITHMS:
             raise ApiError(
-                ErrorCode.TOKEN_ALGORITHM, f"the token's alg is {repr(algorithm)[:40]}; it is {', '.join(ALGORITHMS)}"
+                ErrorCode.TOKEN_ALGORITHM,
+                "the token's alg is {algorithm}; it is EdDSA, ES256 or RS256",
+                algorithm=repr(algorithm)[:40],
             )
         key = await self._key(app, header.get("kid"))
         if key.algorithm != algorithm:
             raise ApiError(
-                ErrorCode.TOKEN_ALGORITHM, f"the token's alg is {algorithm}; its key {key.kid!r} is for {key.algorithm}"
+                ErrorCode.TOKEN_ALGORITHM,
+                "the token's alg is {algorithm}; its key {kid} is for {fitting}",
+                algorithm=algorithm,
+                kid=key.kid,
+                fitting=key.algorithm,
             )
         claims = verified(
             token,
@@ -118,7 +124,9 @@ class Apps:
         scopes = _scopes(claims)
         subject = claims["sub"]
         if not isinstance(subject, str) or not 1 <= len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
-            raise ApiError(ErrorCode.TOKEN_INVALID, f"the token's sub is 1 to {LONGEST_SUBJECT} printable characters")
+            raise ApiError(
+                ErrorCode.TOKEN_INVALID, "the token's sub is 1 to {most} printable characters", most=LONGEST_SUBJECT
+            )
         expires = expiry(claims)
         if expires <= time.time():
             raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: the app gives another")
@@ -144,7 +152,10 @@ class Apps:
         key = app.key(caller.kid)
         if key is None or key.thumbprint != caller.thumbprint:
             raise ApiError(
-                ErrorCode.TOKEN_KEY_UNKNOWN, f"the key {caller.kid!r} of the app {caller.app!r} is withdrawn"
+                ErrorCode.TOKEN_KEY_UNKNOWN,
+                "the key {kid} of the app {app} is withdrawn",
+                kid=caller.kid,
+                app=caller.app,
             )
 
     async def _app(self, name: str, oldest: float) -> _App | None:
@@ -190,12 +201,19 @@ class Apps:
             return found
         name = app.row.name
         if app.published is not None and app.published.problem and not app.kids:
-            raise ApiError(ErrorCode.KEYS_UNAVAILABLE, f"the keys of the app {name!r} cannot be read now: try again")
+            raise ApiError(
+                ErrorCode.KEYS_UNAVAILABLE, "the keys of the app {app} cannot be read now: try again", app=name
+            )
         if kid is None:
             raise ApiError(
-                ErrorCode.TOKEN_KEY_UNKNOWN, f"the token has no kid, and the app {name!r} has {len(app.kids)} keys"
+                ErrorCode.TOKEN_KEY_UNKNOWN,
+                "the token has no kid, and the app {app} has {number} keys",
+                app=name,
+                number=len(app.kids),
             )
-        raise ApiError(ErrorCode.TOKEN_KEY_UNKNOWN, f"the app {name!r} has no key with the kid {repr(kid)[:60]}")
+        raise ApiError(
+            ErrorCode.TOKEN_KEY_UNKNOWN, "the app {app} has no key with the kid {kid}", app=name, kid=kid[:100]
+        )
 
 
 def verified(token: str, key: Any, **how: Any) -> dict[str, Any]:
@@ -218,7 +236,7 @@ def token_error(error: Exception) -> ApiError:
             code = ErrorCode.TOKEN_AUDIENCE
         case jwt.ImmatureSignatureError():
             code = ErrorCode.TOKEN_NOT_YET_VALID
-    return ApiError(code, f"this token cannot be used: {str(error)[:200]}")
+    return ApiError(code, "this token cannot be used: {error}", error=ascii(str(error))[1:-1][:200])
 
 
 def expiry(claims: dict[str, Any]) -> float:
@@ -237,9 +255,11 @@ def name_of(given: object) -> str | None:
 
 def _check_app(app: _App | None, name: str) -> None:
     if app is None:
-        raise ApiError(ErrorCode.APP_UNKNOWN, f"no app is registered here as {name[:100]!r}, the token's iss")
+        raise ApiError(
+            ErrorCode.APP_UNKNOWN, "no app is registered here as {app}, the token's iss", app=repr(name)[:100]
+        )
     if app.row.revoked_at is not None:
-        raise ApiError(ErrorCode.APP_REVOKED, f"the app {name!r} has been revoked")
+        raise ApiError(ErrorCode.APP_REVOKED, "the app {app} has been revoked", app=name)
 
 
 def _scopes(claims: dict[str, Any]) -> set[str]:

@@ -65,15 +65,19 @@ class Tokens:
     async def check(self, caller: Caller) -> None:
         """Raises what `caller` does if the token of a caller who was known can be used no more."""
         if caller.expires <= time.time():
-            another = "the app gives another" if caller.app else "register again"
-            raise ApiError(ErrorCode.TOKEN_EXPIRED, f"this token has expired: {another}")
+            expired = (
+                "this token has expired: the app gives another"
+                if caller.app
+                else "this token has expired: register again"
+            )
+            raise ApiError(ErrorCode.TOKEN_EXPIRED, expired)
         if caller.app and self._apps is not None:
             await self._apps.check(caller)
 
     async def _read(self, token: str) -> Caller:
         """Whose token it is; its signature and form are right, and stay so."""
         if len(token) > LONGEST_TOKEN:
-            raise ApiError(ErrorCode.TOKEN_INVALID, f"this token is longer than {LONGEST_TOKEN} characters")
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token is longer than {most} characters", most=LONGEST_TOKEN)
         try:
             unverified = jwt.decode_complete(token, options={"verify_signature": False})
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:

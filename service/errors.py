@@ -58,8 +58,9 @@ class ErrorCode(StrEnum):
 class ApiError(GraphQLError):
     """A request that is not served, with the code and the reason for whoever wrote it."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message, extensions={"code": code.value})
+    def __init__(self, code: ErrorCode, message: str, /, **fields: object) -> None:
+        """The message may be a template for the fields."""
+        super().__init__(message.format_map(fields) if fields else message, extensions={"code": code.value})
         self.code = code
 
 
