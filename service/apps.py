@@ -212,7 +212,7 @@ class Apps:
                 number=len(app.kids),
             )
         raise ApiError(
-            ErrorCode.TOKEN_KEY_UNKNOWN, "the app {app} has no key with the kid {kid}", app=name, kid=kid[:100]
+            ErrorCode.TOKEN_KEY_UNKNOWN, "the app {app} has no key with the kid {kid}", app=name, kid=repr(kid)[:100]
         )
 
 

@@ -28,7 +28,7 @@ KEPT_TOKENS = 10_000
 
 LONGEST_TOKEN = 8_000
 
-RECHECK_SECONDS = 20.0
+RECHECK_SECONDS = 10.0
 """How often what goes on for long asks whether its caller's token still stands."""
 
 
