@@ -56,7 +56,8 @@ class AppStore:
         """Keep a new app; False if there is one of this name, which stays as it is."""
 
         def work(connection: Connection, tries: int) -> bool:
-            return connection.execute(_insert(connection, _apps), app.model_dump()).rowcount > 0
+            added = _insert(connection, _apps).values(app.model_dump()).returning(_apps.c.name)
+            return connection.execute(added).first() is not None
 
         return await self._database.write(work)
 

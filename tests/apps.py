@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -41,14 +42,13 @@ class StudioKey:
         return {name: value for name, value in given.items() if name != "key_ops"} | {"kid": self.kid, "use": "sig"}
 
     def token(self, app: str, sub: Any = "ann", *, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token for a user; claims that are None are left out."""
+        """A token for a user; claims and headers that are None are left out."""
         now = int(time.time())
         given = {"iss": app, "sub": sub, "aud": "videau", "iat": now, "exp": now + 600} | claims
         payload = {name: value for name, value in given.items() if value is not None}
+        heads = {name: value for name, value in ({"kid": self.kid} | (header or {})).items() if value is not None}
         # as libraries of other languages write it, which judge no claim
-        return jwt.api_jws.encode(
-            json.dumps(payload).encode(), self.private, self.algorithm, {"kid": self.kid} | (header or {})
-        )
+        return jwt.api_jws.encode(json.dumps(payload).encode(), self.private, self.algorithm, heads)
 
 
 @cache
@@ -106,10 +106,8 @@ class Site:
                 for name, value in site.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                try:
+                with suppress(ConnectionError):
                     self.wfile.write(site.body)
-                except ConnectionError:
-                    pass
 
             def log_message(self, *given: Any) -> None:
                 pass
