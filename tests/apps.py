@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,9 +75,11 @@ def forged(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"
 
 
 def videau(database: Path | str, *arguments: str) -> Result:
-    """One run of `videau app …` over a database, here."""
+    """One run of `videau app …` over a database, here, in a thread without an event loop."""
     url = f"sqlite:///{database}" if isinstance(database, Path) else database
-    return CliRunner().invoke(main, ["app", arguments[0], "--database", url, *arguments[1:]])
+    with ThreadPoolExecutor(1) as thread:
+        given = ["app", arguments[0], "--database", url, *arguments[1:]]
+        return thread.submit(CliRunner().invoke, main, given).result(60)
 
 
 class Site:

@@ -320,9 +320,31 @@ async def test_a_websocket_and_a_stream_end_when_their_token_expires(server: Ser
     await player.close()
 
 
-async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(own_server: Server, tmp_path: Path) -> None:
+class Hasty(Server):
+    """A server that looks at its apps, their keys and what goes on ten times as often, so that nobody waits here."""
+
+    program = (
+        "-c",
+        "import infra.keys, service.apps, service.auth\n"
+        "service.apps.FRESH_SECONDS, service.apps.STALE_SECONDS, service.auth.RECHECK_SECONDS = 0.3, 1.0, 1.0\n"
+        "infra.keys.APART_SECONDS, infra.keys.KEPT_SECONDS = 0.5, 3.0\n"
+        "from service.cli import main; main()",
+    )
+
+
+@pytest.fixture
+def hasty_server(tmp_path: Path) -> Iterator[Server]:
+    running = Hasty(tmp_path)
+    running.start()
+    yield running
+    running.kill()
+
+
+async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(
+    hasty_server: Server, tmp_path: Path
+) -> None:
     """What goes on ends, what comes is refused; and both come back."""
-    database = own_server.database
+    database = hasty_server.database
     for key in (ED, ES):
         (tmp_path / f"{key.kid}.json").write_bytes(json.dumps(key.jwk).encode())
 
@@ -331,8 +353,8 @@ async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(own_
         assert done.exit_code == 0, done.output
 
     does("add", APP, "--key", f"{tmp_path}/ed.json")
-    ann = await user(own_server, ED, "ann")
-    async with httpx2.AsyncClient(base_url=own_server.base, verify=False) as http:
+    ann = await user(hasty_server, ED, "ann")
+    async with httpx2.AsyncClient(base_url=hasty_server.base, verify=False) as http:
 
         async def says(key: StudioKey, expected: str | None) -> None:
             """The same token, which the server knows, and a new one."""
@@ -370,7 +392,7 @@ async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(own_
         again = (await asked(http, ES.token(APP, "ann")))["data"]["me"]
         assert again["id"] == ann.player_id
     await ann.close()
-    assert own_server.complaints == ""
+    assert hasty_server.complaints == ""
 
 
 @pytest.fixture
@@ -381,11 +403,11 @@ def site() -> Iterator[Site]:
 
 
 async def test_keys_at_a_url_rotate_without_a_restart_and_are_used_while_it_is_down(
-    own_server: Server, site: Site
+    hasty_server: Server, site: Site
 ) -> None:
-    added = videau(own_server.database, "add", APP, "--jwks-url", site.url)
+    added = videau(hasty_server.database, "add", APP, "--jwks-url", site.url)
     assert (added.exit_code, "could not be read now" in added.output) == (0, True)
-    async with httpx2.AsyncClient(base_url=own_server.base, verify=False) as http:
+    async with httpx2.AsyncClient(base_url=hasty_server.base, verify=False) as http:
         response = await http.post("/graphql", json={"query": ME}, headers=bearer(ED.token(APP)))
         assert (response.status_code, code(response.json())) == (503, "KEYS_UNAVAILABLE")
         assert "retry-after" in response.headers
@@ -406,6 +428,17 @@ async def test_keys_at_a_url_rotate_without_a_restart_and_are_used_while_it_is_d
         assert await takes(ED)
         assert await takes(ES)
         assert code(await asked(http, RS.token(APP))) == "TOKEN_KEY_UNKNOWN"
+        known = ED.token(APP)
+        assert code(await asked(http, known)) is None
+        site.body = key_set([ES])
+        site.start()
+
+        async def is_withdrawn() -> bool:
+            return code(await asked(http, known)) == "TOKEN_KEY_UNKNOWN"
+
+        await until(is_withdrawn)
+        assert not await takes(ED)
+        assert await takes(ES)
 
 
 async def test_the_first_tokens_of_a_user_at_two_processes_at_once_are_one_player(
@@ -414,13 +447,13 @@ async def test_the_first_tokens_of_a_user_at_two_processes_at_once_are_one_playe
     url = postgres.create_database()
     migrate(Settings(database_url=url).url)
     (tmp_path / "set.json").write_bytes(key_set([ED, ES, RS]))
-    added = await asyncio.to_thread(videau, url, "add", APP, "--key", f"{tmp_path}/set.json")
+    added = videau(url, "add", APP, "--key", f"{tmp_path}/set.json")
     assert added.exit_code == 0, added.output
     async with processes(tmp_path, {"VIDEAU_DATABASE_URL": url}) as servers, httpx2.AsyncClient(verify=False) as http:
 
         async def seen(n: int, subject: str) -> str:
             key = (ED, ES, RS)[n % 3]
-            token = key.token(APP, subject, jti=n)
+            token = key.token(APP, subject, jti=f"{n}")
             response = await http.post(servers[n % 2].url, json={"query": ME}, headers=bearer(token))
             found: str = response.json()["data"]["me"]["id"]
             return found
