@@ -87,7 +87,7 @@ class Apps:
         self._apps: dict[str, _App] = {}
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
-        self._problem: Unavailable | None = None
+        self._problem: str | None = None
 
     async def caller(self, issuer: str, token: str, header: dict[str, Any]) -> Caller:
         """Who has this token, which says that it is from this app. Raises ApiError, Unavailable."""
@@ -166,7 +166,7 @@ class Apps:
         if age > oldest and self._reading is not None:
             await asyncio.wait([self._reading])
             if self._problem is not None:
-                raise self._problem
+                raise Unavailable(self._problem)
         return self._apps.get(name)
 
     async def _read(self) -> None:
@@ -184,7 +184,7 @@ class Apps:
                 apps[row.name] = old
             self._apps, self._read_at, self._problem = apps, begun, None
         except Unavailable as error:
-            self._problem = error
+            self._problem = str(error)
         finally:
             self._reading = None
 

@@ -153,12 +153,14 @@ class Context:
 
     async def lapse(self) -> ApiError:
         """Why the caller's token can be used no more, as soon as that is so; never returns for an anonymous caller."""
+        caller = self.caller
+        if caller is None:
+            await asyncio.get_running_loop().create_future()
+        assert caller is not None
         while True:
-            left = self.caller.expires - time.time() if self.caller else RECHECK_SECONDS
-            await asyncio.sleep(max(0.0, min(RECHECK_SECONDS, left)))
+            await asyncio.sleep(max(0.0, min(RECHECK_SECONDS, caller.expires - time.time())))
             try:
-                if self.caller is not None:
-                    await self.tokens.check(self.caller)
+                await self.tokens.check(caller)
             except ApiError as error:
                 return error
             except Unavailable:
