@@ -228,6 +228,17 @@ BAD: dict[str, tuple[Made, str]] = {
 }  # fmt: skip
 
 
+async def refused_socket(server: Server, token: str) -> tuple[int, str]:
+    """The code with which a websocket is closed for its token, and the code in the reason."""
+    async with connect(server.url.replace("http", "ws", 1), subprotocols=["graphql-transport-ws"]) as socket:  # type: ignore[list-item]
+        payload = {"authorization": f"Bearer {token}"}
+        await socket.send(json.dumps({"type": "connection_init", "payload": payload}))
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+        assert closed.value.rcvd
+        return closed.value.rcvd.code, closed.value.rcvd.reason.split(":")[0]
+
+
 @pytest.mark.parametrize(("make", "expected"), BAD.values(), ids=BAD.keys())
 async def test_a_bad_token_is_refused_with_its_code_at_every_door(
     server: Server, http: httpx2.AsyncClient, make: Made, expected: str
@@ -235,13 +246,7 @@ async def test_a_bad_token_is_refused_with_its_code_at_every_door(
     token = make()
     response = await http.post("/graphql", json={"query": ME}, headers=bearer(token))
     assert (response.status_code, code(response.json()), response.json()["data"]) == (401, expected, None)
-    async with connect(server.url.replace("http", "ws", 1), subprotocols=["graphql-transport-ws"]) as socket:  # type: ignore[list-item]
-        payload = {"authorization": f"Bearer {token}"}
-        await socket.send(json.dumps({"type": "connection_init", "payload": payload}))
-        with pytest.raises(ConnectionClosed) as closed:
-            await socket.recv()
-        assert closed.value.rcvd
-        assert (closed.value.rcvd.code, closed.value.rcvd.reason.split(":")[0]) == (4403, expected)
+    assert await refused_socket(server, token) == (4403, expected)
     streamed = await http.get("/matches/any/events", headers=bearer(token) | {"accept": "text/event-stream"})
     assert (streamed.status_code, streamed.json()["code"]) == (401, expected)
 
@@ -371,6 +376,9 @@ async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(
         await says(ES, None)
         match_id = await ann.create("{length: 1}")
         socket = await ann.open_socket()
+        query = f'subscription {{ matchEvents(matchId: "{match_id}") {{ seq }} }}'
+        await socket.send(json.dumps({"id": "1", "type": "subscribe", "payload": {"query": query}}))
+        assert json.loads(await socket.recv())["payload"]["data"]["matchEvents"] == {"seq": 1}
         headers = bearer(ann.token or "") | {"accept": "text/event-stream"}
         async with http.stream("GET", f"/matches/{match_id}/events", headers=headers, timeout=60) as response:
             does("key", APP, "--remove", "ed")
@@ -411,6 +419,9 @@ async def test_keys_at_a_url_rotate_without_a_restart_and_are_used_while_it_is_d
         response = await http.post("/graphql", json={"query": ME}, headers=bearer(ED.token(APP)))
         assert (response.status_code, code(response.json())) == (503, "KEYS_UNAVAILABLE")
         assert "retry-after" in response.headers
+        listed = await http.get("/keys", headers=bearer(ED.token(APP)))
+        assert (listed.status_code, listed.json()["code"]) == (503, "KEYS_UNAVAILABLE")
+        assert await refused_socket(hasty_server, ED.token(APP)) == (1013, "KEYS_UNAVAILABLE")
         site.body = key_set([ED])
         site.start()
 
@@ -449,17 +460,20 @@ async def test_the_first_tokens_of_a_user_at_two_processes_at_once_are_one_playe
     (tmp_path / "set.json").write_bytes(key_set([ED, ES, RS]))
     added = videau(url, "add", APP, "--key", f"{tmp_path}/set.json")
     assert added.exit_code == 0, added.output
-    async with processes(tmp_path, {"VIDEAU_DATABASE_URL": url}) as servers, httpx2.AsyncClient(verify=False) as http:
+    env = {"VIDEAU_DATABASE_URL": url, "VIDEAU_AUDIENCE": "boards"}
+    async with processes(tmp_path, env) as servers, httpx2.AsyncClient(verify=False) as http:
 
         async def seen(n: int, subject: str) -> str:
             key = (ED, ES, RS)[n % 3]
-            token = key.token(APP, subject, jti=f"{n}")
+            token = key.token(APP, subject, jti=f"{n}", aud="boards")
             response = await http.post(servers[n % 2].url, json={"query": ME}, headers=bearer(token))
             found: str = response.json()["data"]["me"]["id"]
             return found
 
         for subject in ("ann", "bob"):
             assert len(set(await asyncio.gather(*(seen(n, subject) for n in range(24))))) == 1
+        other = await http.post(servers[0].url, json={"query": ME}, headers=bearer(ED.token(APP)))
+        assert code(other.json()) == "TOKEN_AUDIENCE"
         rename = ED.token(APP, "ann", name="Annette")
         assert (await http.post(servers[0].url, json={"query": ME}, headers=bearer(rename))).json()["data"]["me"][
             "name"
