@@ -388,7 +388,8 @@ async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(
             await says(ES, "APP_REVOKED")
             async with asyncio.timeout(60):
                 with pytest.raises(ConnectionClosed) as closed:
-                    await socket.recv()
+                    while True:
+                        await socket.recv()
                 last = [line async for line in response.aiter_lines() if line][-1]
         reasons = {"TOKEN_KEY_UNKNOWN", "APP_REVOKED"}
         assert closed.value.rcvd
@@ -474,10 +475,6 @@ async def test_the_first_tokens_of_a_user_at_two_processes_at_once_are_one_playe
             assert len(set(await asyncio.gather(*(seen(n, subject) for n in range(24))))) == 1
         other = await http.post(servers[0].url, json={"query": ME}, headers=bearer(ED.token(APP)))
         assert code(other.json()) == "TOKEN_AUDIENCE"
-        rename = ED.token(APP, "ann", name="Annette")
-        assert (await http.post(servers[0].url, json={"query": ME}, headers=bearer(rename))).json()["data"]["me"][
-            "name"
-        ] == "Annette"
 
 
 # the command line
