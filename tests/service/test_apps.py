@@ -12,7 +12,7 @@ import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from infra.keys import read_keys
@@ -83,6 +83,12 @@ async def user(server: Server, key: StudioKey, sub: str, app: str = APP, **claim
     client = Client(server.url, key.token(app, sub, **claims))
     client.player_id = (await client.ask(ME))["me"]["id"]
     return client
+
+
+async def all_of(socket: ClientConnection) -> None:
+    """Read what comes until the socket is closed. Raises ConnectionClosed."""
+    while True:
+        await socket.recv()
 
 
 # who it is
@@ -388,8 +394,7 @@ async def test_revoking_an_app_and_withdrawing_a_key_hold_without_a_restart(
             await says(ES, "APP_REVOKED")
             async with asyncio.timeout(60):
                 with pytest.raises(ConnectionClosed) as closed:
-                    while True:
-                        await socket.recv()
+                    await all_of(socket)
                 last = [line async for line in response.aiter_lines() if line][-1]
         reasons = {"TOKEN_KEY_UNKNOWN", "APP_REVOKED"}
         assert closed.value.rcvd
