@@ -243,7 +243,7 @@ async def test_a_transaction_that_began_earlier_comes_later_if_it_commits_later(
     connection = late._engine.connect()
     transaction = connection.begin()
     connection.exec_driver_sql(
-        "INSERT INTO players (id, name, created_at) VALUES ('x', 'x', 'x')"
+        "INSERT INTO players (id, name, created_at, app, bot) VALUES ('x', 'x', 'x', '', false)"
     )  # it has a number now
     await store.append(created("other"))
     seen = await store.feed(0, 10)
