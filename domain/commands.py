@@ -17,6 +17,9 @@ class Create(Struct, frozen=True, kw_only=True):
     commitment: str | None = None
     imported: str | None = None
     entropy: str = ""
+    app: str = ""
+    invited: str | None = None
+    series: str | None = None
 
 
 class Join(Struct, frozen=True, kw_only=True):
@@ -24,6 +27,7 @@ class Join(Struct, frozen=True, kw_only=True):
 
     player: str
     entropy: str = ""
+    app: str = ""
 
 
 class Commit(Struct, frozen=True, kw_only=True):
@@ -73,4 +77,33 @@ class Resign(Struct, frozen=True, kw_only=True):
     stake: Stake
 
 
-Command = Create | Join | Commit | Roll | Move | Double | Accept | Refuse | Resign
+class TimeOut(Struct, frozen=True, kw_only=True):
+    """End the match of a player whose time has run out; the table does it."""
+
+    by: Color
+
+
+class Resume(Struct, frozen=True, kw_only=True):
+    """Give the clock that runs the microseconds back that an outage took; the table does it."""
+
+    lost: int
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """Claim the match from an opponent who has been away for so many seconds."""
+
+    by: Color
+    absent: int
+
+
+class Cancel(Struct, frozen=True, kw_only=True):
+    """Call the match off: before it began, or with an opponent who has been away for so many seconds.
+
+    `by` is None when the invited player declines.
+    """
+
+    by: Color | None
+    absent: int = 0
+
+
+Command = Create | Join | Commit | Roll | Move | Double | Accept | Refuse | Resign | TimeOut | Resume | Claim | Cancel

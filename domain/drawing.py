@@ -1,7 +1,7 @@
 """A match in text: its board, score and cube, as a terminal shows them."""
 
 from domain.board import BAR, OFF, Color
-from domain.match import Crawford, Match, OnRoll, Opening, Over, ToAnswer, ToPlay, Waiting
+from domain.match import CalledOff, Crawford, Match, OnRoll, Opening, Over, ToAnswer, ToPlay, Waiting
 
 _MARKS = {Color.WHITE: "X", Color.BLACK: "O"}
 _HEIGHT = 5
@@ -86,3 +86,5 @@ def _waiting(match: Match) -> str:
             return f"{color}: accept a {stake}?"
         case Over(winner=winner):
             return f"{winner} has won the match"
+        case CalledOff():
+            return "the match was cancelled"

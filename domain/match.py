@@ -63,7 +63,24 @@ class Over(Struct, frozen=True):
     winner: Color
 
 
-Phase = Waiting | Opening | OnRoll | ToPlay | ToAnswer | Over
+class CalledOff(Struct, frozen=True):
+    """The match was cancelled, and nobody has won."""
+
+
+Phase = Waiting | Opening | OnRoll | ToPlay | ToAnswer | Over | CalledOff
+
+
+class Clocks(Struct, frozen=True):
+    """What is left of both reserves, as of when the clock last changed sides; all in microseconds."""
+
+    white: int
+    black: int
+    since: int
+    """When the clock of who must act now began to run."""
+
+    def left(self, color: Color) -> int:
+        """What was left of a side's reserve then."""
+        return self.white if color is Color.WHITE else self.black
 
 
 class End(StrEnum):
@@ -72,6 +89,8 @@ class End(StrEnum):
     BEAR_OFF = "bear_off"
     DROP = "drop"
     RESIGNATION = "resignation"
+    TIME_OUT = "time_out"
+    ABSENCE = "absence"
 
 
 class Result(Struct, frozen=True):
@@ -92,6 +111,9 @@ class LastPlay(Struct, frozen=True):
     play: Play
     before: Board
 
+
+SECOND = 1_000_000
+"""In the unit of all times here."""
 
 MULTIPLIER = {Stake.SINGLE: 1, Stake.GAMMON: 2, Stake.BACKGAMMON: 3}
 
@@ -128,6 +150,14 @@ class Match(Struct, frozen=True, kw_only=True):
     last_play: LastPlay | None = None
     refused_stakes: tuple[tuple[Color, Stake], ...] = ()
     """Resignations offered and refused in this very position."""
+    invited: str | None = None
+    """The player for whom a private match is."""
+    series: str | None = None
+    """The first match of the series of rematches; None for a first match."""
+    apps: tuple[str, str] = ("", "")
+    """The apps whose users white and black are; empty for guests."""
+    clocks: Clocks | None = None
+    """None in a match without a clock."""
 
     def player(self, color: Color) -> str | None:
         """The id of the player in that seat; None while it is free."""
@@ -152,6 +182,25 @@ class Match(Struct, frozen=True, kw_only=True):
         """What a sandbox's script says that the next roll is; None when the dice are thrown."""
         script = self.settings.sandbox.dice if self.settings.sandbox else ()
         return script[self.rolls] if self.rolls < len(script) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can happen any more: it is over, or called off."""
+        return isinstance(self.phase, Over | CalledOff)
+
+    @property
+    def to_act(self) -> Color | None:
+        """Who must act now, and whose clock runs; None while nobody can."""
+        phase = self.phase
+        return phase.color if isinstance(phase, OnRoll | ToPlay | ToAnswer) else None
+
+    @property
+    def deadline(self) -> int | None:
+        """When the clock that runs will have run out: microseconds since 1970, UTC; None while none runs."""
+        color = self.to_act
+        if self.clocks is None or self.settings.clock is None or color is None:
+            return None
+        return self.clocks.since + self.settings.clock.delay * SECOND + self.clocks.left(color)
 
     @property
     def winner(self) -> Color | None:

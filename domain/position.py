@@ -11,7 +11,7 @@ from msgspec import Struct
 from domain.board import BAR, CHECKERS, OFF, Board, Color, Dice
 from domain.breach import Breach, RuleError
 from domain.events import Stake
-from domain.match import Crawford, Cube, Match, OnRoll, Over, ToAnswer, ToPlay
+from domain.match import Crawford, Cube, Match, OnRoll, ToAnswer, ToPlay
 
 _XGID = re.compile(
     r"(?:XGID=)?(?P<board>[-A-Oa-o]{26}):(?P<cube>\d{1,2}):(?P<owner>-1|0|1):(?P<turn>-1|1):(?P<dice>00|D|[1-6]{2})"
@@ -61,7 +61,7 @@ def position_of(match: Match) -> Position:
         jacoby=match.settings.jacoby,
         length=match.settings.length,
         cube_limit=match.settings.cube_limit,
-        over=isinstance(phase, Over),
+        over=match.ended,
     )
 
 

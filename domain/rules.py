@@ -9,10 +9,27 @@ from msgspec.structs import replace
 
 from domain.board import CHECKERS, OFF, Board, Color, Play
 from domain.breach import Breach, RuleError
-from domain.commands import Accept, Command, Commit, Create, Double, Join, Move, Refuse, Resign, Roll
+from domain.commands import (
+    Accept,
+    Cancel,
+    Claim,
+    Command,
+    Commit,
+    Create,
+    Double,
+    Join,
+    Move,
+    Refuse,
+    Resign,
+    Resume,
+    Roll,
+    TimeOut,
+)
 from domain.events import (
     RULES,
     Accepted,
+    Cancelled,
+    Claimed,
     Committed,
     Created,
     Doubled,
@@ -21,13 +38,19 @@ from domain.events import (
     Moved,
     Refused,
     Resigned,
+    Resumed,
     Rolled,
     Settings,
     Stake,
+    TimedOut,
+    Visibility,
 )
 from domain.fairness import LINKS, LONGEST_ENTROPY, dice_from, follows, is_entropy
 from domain.match import (
     MULTIPLIER,
+    SECOND,
+    CalledOff,
+    Clocks,
     Crawford,
     Cube,
     End,
@@ -47,6 +70,8 @@ from domain.position import parse_position, phase_of
 LONGEST_MATCH = 99
 HIGHEST_CUBE = 1024
 LONGEST_SCRIPT = 1000
+LONGEST_RESERVE = 24 * 3600
+LONGEST_DELAY = 30 * 24 * 3600
 
 
 class Action(StrEnum):
@@ -60,17 +85,21 @@ class Action(StrEnum):
     REFUSE = "refuse"
     RESIGN = "resign"
     REMATCH = "rematch"
+    CANCEL = "cancel"
+    DECLINE = "decline"
 
 
-def decide(match: Match | None, command: Command) -> tuple[Event, ...]:
-    """The events that `command` brings about at `match` (None: none yet). Raises RuleError, and nothing has happened.
+def decide(match: Match | None, command: Command, at: int = 0) -> tuple[Event, ...]:
+    """The events that `command` brings about at `match` (None: none yet), at that time (microseconds since 1970, UTC).
 
-    A roll that cannot be played is followed by its dance.
+    Raises RuleError, and nothing has happened. A roll that cannot be played is followed by its dance.
     """
     if isinstance(command, Create):
         return _create(match, command)
     if match is None:
         raise RuleError(Breach.MATCH_NOT_FOUND, "there is no such match")
+    if match.deadline is not None and at >= match.deadline and not isinstance(command, TimeOut | Resume):
+        raise RuleError(Breach.TIME_IS_UP, f"{match.to_act}'s time has run out")
     match command:
         case Join():
             event: Event = _join(match, command)
@@ -93,6 +122,15 @@ def decide(match: Match | None, command: Command) -> tuple[Event, ...]:
             event = Refused(by=by)
         case Resign(by=by, stake=stake):
             event = _resign(match, by, stake)
+        case TimeOut(by=by):
+            event = _time_out(match, by, at)
+        case Resume(lost=lost):
+            event = _resume(match, lost, at)
+        case Claim(by=by, absent=absent):
+            _require_absence(match, by)
+            event = Claimed(by=by, absent=absent)
+        case Cancel(by=by, absent=absent):
+            event = _cancel(match, by, absent)
         case _:
             assert_never(command)
     if isinstance(event, Rolled | Joined):
@@ -116,9 +154,19 @@ def _create(match: Match | None, command: Create) -> tuple[Event, ...]:
             rematch_of=command.rematch_of,
             commitment=command.commitment,
             imported=command.imported,
+            invited=_invited(command),
+            series=command.series,
         ),
-        Joined(color=command.color, player=command.player, entropy=_entropy(command.entropy)),
+        Joined(color=command.color, player=command.player, entropy=_entropy(command.entropy), app=command.app),
     )
+
+
+def _invited(command: Create) -> str | None:
+    if command.invited is not None and command.settings.visibility is not Visibility.PRIVATE:
+        raise RuleError(Breach.INVALID_SETTINGS, "only a private match is for one opponent")
+    if command.invited is not None and command.invited == command.player:
+        raise RuleError(Breach.ALREADY_SEATED, "you cannot invite yourself")
+    return command.invited
 
 
 def _checked(settings: Settings) -> Settings:
@@ -135,6 +183,15 @@ def _checked(settings: Settings) -> Settings:
         wrong.append("jacoby is for money games (length null)")
     if length is not None and doubles:
         wrong.append("automaticDoubles are for money games (length null)")
+    if settings.rated and (length is None or settings.sandbox):
+        wrong.append("rated is for matches with a length, and not for sandboxes")
+    if clock := settings.clock:
+        if not 0 <= clock.reserve <= LONGEST_RESERVE:
+            wrong.append(f"the clock's reserve is {clock.reserve}; it is 0 to {LONGEST_RESERVE} seconds")
+        if not 0 <= clock.delay <= LONGEST_DELAY:
+            wrong.append(f"the clock's delay is {clock.delay}; it is 0 to {LONGEST_DELAY} seconds, which is 30 days")
+        if not clock.reserve and not clock.delay:
+            wrong.append("the clock has neither a reserve nor a delay: a match without a clock has none (null)")
     if sandbox := settings.sandbox:
         if len(sandbox.dice) > LONGEST_SCRIPT:
             wrong.append(f"sandbox.dice has {len(sandbox.dice)} rolls; at most {LONGEST_SCRIPT} can be")
@@ -167,17 +224,26 @@ def _entropy(text: str) -> str:
 
 
 def _join(match: Match, command: Join) -> Joined:
+    if isinstance(match.phase, CalledOff):
+        raise RuleError(Breach.MATCH_CANCELLED, "the match was cancelled")
     if match.seat_of(command.player):
         raise RuleError(Breach.ALREADY_SEATED, "you sit at this match already")
     for color in (match.first_seat, match.first_seat.opponent):
         if match.player(color) is None:
-            return Joined(color=color, player=command.player, entropy=_entropy(command.entropy))
+            seated = match.player(color.opponent) is not None
+            if seated and match.invited not in (None, command.player):
+                raise RuleError(Breach.NOT_INVITED, "this match is for somebody else")
+            if seated and match.settings.rated and command.app != match.apps[color is Color.WHITE]:
+                raise RuleError(Breach.OTHER_APP, "a rated match is between players of the same app")
+            return Joined(color=color, player=command.player, entropy=_entropy(command.entropy), app=command.app)
     raise RuleError(Breach.SEATS_TAKEN, "both seats of this match are taken")
 
 
 def _require_started(match: Match) -> None:
     if isinstance(match.phase, Over):
         raise RuleError(Breach.MATCH_OVER, f"the match is over: {match.phase.winner} has won it")
+    if isinstance(match.phase, CalledOff):
+        raise RuleError(Breach.MATCH_CANCELLED, "the match was cancelled")
     if isinstance(match.phase, Opening):
         raise RuleError(Breach.NOT_STARTED, "the table is about to make the opening roll")
     if isinstance(match.phase, Waiting):
@@ -260,6 +326,39 @@ def _resign(match: Match, by: Color, stake: Stake) -> Resigned:
     return Resigned(by=by, stake=stake)
 
 
+def _time_out(match: Match, by: Color, at: int) -> TimedOut:
+    """RULES.md section 5: a player without time loses the match, once that is noticed."""
+    deadline = match.deadline
+    if deadline is None or match.to_act is not by or at < deadline:
+        raise RuleError(Breach.TIME_IS_LEFT, f"{by}'s time has not run out")
+    return TimedOut(by=by)
+
+
+def _resume(match: Match, lost: int, at: int) -> Resumed:
+    if match.clocks is None or match.deadline is None or not 0 < lost <= at - match.clocks.since:
+        raise RuleError(Breach.CLOCK_RUNS, "an outage gives back no more than the clock has taken")
+    return Resumed(lost=lost)
+
+
+def _require_absence(match: Match, by: Color) -> None:
+    """The match may be ended by `by` because the opponent, who must act, stays away. How long is not judged here."""
+    _require_started(match)
+    if match.settings.clock is not None:
+        raise RuleError(Breach.CLOCK_RUNS, "this match has a clock, which deals with absence")
+    if match.to_act is not by.opponent:
+        raise RuleError(Breach.NOT_YOUR_TURN, "it is for you to act, and not for your opponent")
+
+
+def _cancel(match: Match, by: Color | None, absent: int) -> Cancelled:
+    if not isinstance(match.phase, Waiting):
+        if by is None or (not absent and not match.ended):
+            raise RuleError(Breach.STARTED_ALREADY, "the match has begun: it can be resigned, not cancelled")
+        _require_absence(match, by)
+    elif by is not None and match.player(by) is None:
+        raise RuleError(Breach.NOT_SEATED, "only who opened the match cancels it")
+    return Cancelled(by=by, absent=absent)
+
+
 def rolls_by_itself(match: Match, auto_roll: Callable[[Color], bool]) -> bool:
     """Whether the table rolls now: to open a game, or for a player who wishes it and could gain nothing by doubling."""
     phase = match.phase
@@ -270,11 +369,17 @@ def rolls_by_itself(match: Match, auto_roll: Callable[[Color], bool]) -> bool:
 
 
 def allowed_actions(match: Match, color: Color | None) -> tuple[Action, ...]:
-    """What `color` may do now; None is somebody without a seat."""
+    """What `color` may do now; None is somebody without a seat, who was invited if anybody was.
+
+    A claim is not among it: whether the opponent has stayed away for long enough is not known here.
+    """
     phase = match.phase
     if color is None:
-        return (Action.JOIN,) if isinstance(phase, Waiting) else ()
-    if isinstance(phase, Waiting | Opening):
+        invited = (Action.DECLINE,) if match.invited else ()
+        return (Action.JOIN, *invited) if isinstance(phase, Waiting) else ()
+    if isinstance(phase, Waiting):
+        return (Action.CANCEL,) if match.player(color) else ()
+    if isinstance(phase, Opening | CalledOff):
         return ()
     if isinstance(phase, Over):
         return (Action.REMATCH,)
@@ -290,21 +395,45 @@ def allowed_actions(match: Match, color: Color | None) -> tuple[Action, ...]:
     return (*actions, Action.RESIGN)
 
 
-def evolve(match: Match | None, event: Event) -> Match:
-    """The match after `event`, which is taken to be legal. Raises AssertionError for an impossible history."""
+def evolve(match: Match | None, event: Event, at: int = 0) -> Match:
+    """The match after `event`, which is taken to be legal, at that time (microseconds since 1970, UTC).
+
+    Raises AssertionError for an impossible history.
+    """
     if isinstance(event, Created):
         assert match is None, "a match is created once"
         return _created(event)
     assert match is not None, "a log begins with `created`"
+    after = _evolved(match, event)
+    return after if after.clocks is None else _timed(match, after, after.clocks, at)
+
+
+def _timed(before: Match, after: Match, clocks: Clocks, at: int) -> Match:
+    """With the clock of who had to act stopped, and that of who has to act now running, where that is another."""
+    was, now = before.to_act, after.to_act
+    if was is now:
+        return after
+    white, black = clocks.white, clocks.black
+    if was is not None and before.settings.clock is not None:
+        used = max(0, at - clocks.since - before.settings.clock.delay * SECOND)
+        if was is Color.WHITE:
+            white = max(0, white - used)
+        else:
+            black = max(0, black - used)
+    return replace(after, clocks=Clocks(white, black, at))
+
+
+def _evolved(match: Match, event: Event) -> Match:
     match event:
         case Moved(by=by, play=play):
             return _moved(match, by, play)
         case Rolled():
             return _rolled(match, event)
-        case Joined(color=color, player=player, entropy=entropy):
-            white, black = match.entropy
+        case Joined(color=color, player=player, entropy=entropy, app=app):
+            (white, black), apps = match.entropy, match.apps
             both = (entropy, black) if color is Color.WHITE else (white, entropy)
-            joined = replace(match, **{color.value: player, "entropy": both})
+            apps = (app, apps[1]) if color is Color.WHITE else (apps[0], app)
+            joined = replace(match, **{color.value: player, "entropy": both, "apps": apps})
             return joined if None in (joined.white, joined.black) else _started(joined)
         case Committed(commitment=commitment):
             return replace(match, last_link=commitment, links_used=0, chain=match.chain + 1)
@@ -321,12 +450,29 @@ def evolve(match: Match | None, event: Event) -> Match:
             phase = match.phase
             assert isinstance(phase, OnRoll | ToPlay), "an offer is open already"
             return replace(match, phase=ToAnswer(by.opponent, stake, phase))
+        case TimedOut(by=loser):
+            return _lost(match, loser, End.TIME_OUT)
+        case Claimed(by=by):
+            return _lost(match, by.opponent, End.ABSENCE)
+        case Resumed(lost=lost):
+            assert match.clocks is not None, "only a clock that runs gets time back"
+            return replace(match, clocks=replace(match.clocks, since=match.clocks.since + lost))
+        case Cancelled():
+            return replace(match, phase=CalledOff())
+        case Created():
+            raise AssertionError("a match is created once")
         case _:
             assert_never(event)
 
 
-def check(match: Match | None, event: Event) -> Match:
-    """The match after `event`, if the event is legal where it stands; RuleError if it is not.
+def _lost(match: Match, loser: Color, end: End) -> Match:
+    """The whole match is lost: as many points as the winner still needs; in a money game, what can still be lost."""
+    stake, points = match.lost_by(loser, Stake.MATCH)
+    return _game_over(match, loser.opponent, points, stake, end)
+
+
+def check(match: Match | None, event: Event, at: int = 0) -> Match:
+    """The match after `event`, if the event is legal where and when it stands; RuleError if it is not.
 
     Legal is what `decide` gives for the command behind it, word for word; a roll that cannot be played is followed by
     its dance, and a sandbox's dice are those of its script.
@@ -341,9 +487,11 @@ def check(match: Match | None, event: Event) -> Match:
                 rematch_of=event.rematch_of,
                 commitment=event.commitment,
                 imported=event.imported,
+                invited=event.invited,
+                series=event.series,
             )
-        case Joined(player=player, entropy=entropy):
-            command = Join(player=player, entropy=entropy)
+        case Joined(player=player, entropy=entropy, app=app):
+            command = Join(player=player, entropy=entropy, app=app)
         case Committed(commitment=commitment):
             command = Commit(commitment=commitment)
         case Rolled(by=by, dice=dice, opening=opening, link=link, entropy=entropy):
@@ -360,16 +508,24 @@ def check(match: Match | None, event: Event) -> Match:
             command = Refuse(by=by)
         case Resigned(by=by, stake=stake):
             command = Resign(by=by, stake=stake)
+        case TimedOut(by=by):
+            command = TimeOut(by=by)
+        case Resumed(lost=lost):
+            command = Resume(lost=lost)
+        case Claimed(by=by, absent=absent):
+            command = Claim(by=by, absent=absent)
+        case Cancelled(by=canceller, absent=absent):
+            command = Cancel(by=canceller, absent=absent)
         case _:
             assert_never(event)
     if match and isinstance(match.phase, ToPlay) and not isinstance(event, Moved):
         phase = match.phase
         if not has_play(match.board, phase.color, phase.dice):
             raise RuleError(Breach.ALREADY_ROLLED, "a roll that cannot be played is followed by its dance")
-    decided, *_ = decide(match, command)
+    decided, *_ = decide(match, command, at)
     if decided != event:
         raise RuleError(Breach.INVALID_POSITION, f"the rules make of it {decided}")
-    return evolve(match, event)
+    return evolve(match, event, at)
 
 
 def _check_dice(match: Match, event: Rolled) -> None:
@@ -397,7 +553,7 @@ def _check_dice(match: Match, event: Rolled) -> None:
 
 
 def fold(events: Iterable[Event], match: Match | None = None) -> Match:
-    """The match that a log makes, from its start or on from `match`. Raises AssertionError if there is none."""
+    """The match that events make, from its start or on from `match`; clocks stand still. AssertionError if none."""
     folded = reduce(evolve, events, match)
     assert folded is not None, "an empty log is no match"
     return folded
@@ -415,6 +571,9 @@ def _created(event: Created) -> Match:
         crawford=crawford,
         last_link=event.commitment,
         imported=event.imported,
+        invited=event.invited,
+        series=event.series,
+        clocks=Clocks(clock.reserve * SECOND, clock.reserve * SECOND, 0) if (clock := settings.clock) else None,
     )
     if settings.sandbox is None or settings.sandbox.start is None:
         return match

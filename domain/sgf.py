@@ -266,7 +266,7 @@ def write_sgf(events: Sequence[Event], names: tuple[str, str]) -> str:
                 nodes.append(f";{_LETTERS[by]}[{'take' if isinstance(event, Accepted) else 'drop'}]")
         if before and len(match.results) > len(before.results):
             result = match.results[-1]
-            resigned = "R" if result.end is End.RESIGNATION else ""
+            resigned = "" if result.end in (End.BEAR_OFF, End.DROP) else "R"
             if resigned:
                 nodes += _unplayed(before)
             games.append(f"{head}RE[{_LETTERS[result.winner]}+{result.points}{resigned}]" + "\n".join(nodes) + ")\n")

@@ -12,8 +12,8 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from domain.board import Color
-from domain.match import Match, Over, Waiting
-from infra.log import Recorded, encode_time
+from domain.match import CalledOff, Match, Over, Waiting
+from infra.log import Recorded, encode_time, moment
 from infra.tables import MatchRow
 
 
@@ -59,17 +59,15 @@ def _origin(match: Match) -> dict[str, Any]:
         "sandbox": match.settings.sandbox is not None,
         "imported": match.imported is not None,
         "length": match.settings.length,
-        "rated": False,
-        "app": "",
-        "series": match.id,
+        "rated": match.settings.rated,
+        "app": match.apps[match.first_seat is Color.BLACK],
+        "invited": match.invited,
+        "series": match.series or match.id,
     }
 
 
 def _state(match: Match, version: int, updated_at: str) -> dict[str, Any]:
-    if isinstance(match.phase, Over):
-        status = "finished"
-    else:
-        status = "waiting" if isinstance(match.phase, Waiting) else "playing"
+    status, deadline = _STATUS.get(type(match.phase), "playing"), match.deadline
     return {
         "version": version,
         "updated_at": updated_at,
@@ -79,7 +77,12 @@ def _state(match: Match, version: int, updated_at: str) -> dict[str, Any]:
         "white_score": match.score(Color.WHITE),
         "black_score": match.score(Color.BLACK),
         "winner": match.winner and match.winner.value,
+        "finished_at": updated_at if match.ended else None,
+        "deadline": None if deadline is None else encode_time(moment(deadline)),
     }
+
+
+_STATUS = {Over: "finished", Waiting: "waiting", CalledOff: "cancelled"}
 
 
 def commit(connection: Connection, appends: Sequence[Append], tries: int) -> list[Exception | None]:
@@ -103,8 +106,12 @@ def _is_stored(connection: Connection, append: Append) -> bool:
     return connection.exec_driver_sql(query, (append.match.id, last.seq)).scalar() == last.hash
 
 
-_STATE = ("version", "updated_at", "status", "white", "black", "white_score", "black_score", "winner")
-_NEW = ("id", "created_at", *_STATE, "visibility", "sandbox", "imported", "length", "rated", "app", "series")
+_STATE = (
+    "version", "updated_at", "status", "white", "black", "white_score", "black_score", "winner", "finished_at",
+    "deadline",
+)  # fmt: skip
+_ORIGIN = ("visibility", "sandbox", "imported", "length", "rated", "app", "invited", "series")
+_NEW = ("id", "created_at", *_STATE, *_ORIGIN)
 
 
 def _commands(append: Append, at: str) -> tuple[Any, ...]:

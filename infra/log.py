@@ -5,7 +5,7 @@ before the first) followed by the canonical JSON of at, event and seq: keys sort
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import msgspec
@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from domain.breach import RuleError
 from domain.events import Event, Rolled
 from domain.match import Match
-from domain.rules import check
+from domain.rules import check, evolve
 from infra.signing import Head, Signer, is_signed
 
 GENESIS = "0" * 64
@@ -35,6 +35,33 @@ class Recorded(Struct, frozen=True):
     event: Event
     text: str
     hash: str
+
+    @property
+    def instant(self) -> int:
+        """Its time as the rules take it: microseconds since 1970, UTC."""
+        return instant(self.at)
+
+
+def instant(at: datetime) -> int:
+    """A time as the rules take it: microseconds since 1970, UTC."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def moment(instant: int) -> datetime:
+    """The time, in UTC, so many microseconds after 1970."""
+    return _EPOCH + instant * _MICROSECOND
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def replay(records: Iterable[Recorded], match: Match | None = None) -> Match:
+    """The match that a log makes, from its start or on from `match`. Raises AssertionError if there is none."""
+    for recorded in records:
+        match = evolve(match, recorded.event, recorded.instant)
+    assert match is not None, "an empty log is no match"
+    return match
 
 
 def encode_event(event: Event) -> str:
@@ -150,7 +177,7 @@ def verify(lines: Iterable[bytes], key: str | None = None) -> Verified:
         else:
             recorded = _checked_record(seq, text, records)
             try:
-                match = check(match, recorded.event)
+                match = check(match, recorded.event, recorded.instant)
             except RuleError as error:
                 raise Broken(seq, f"against the rules ({error.breach}): {error.message}") from error
             records.append(recorded)

@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What the tokens of apps must name as their audience (`aud`)."""
     key_days: int = 7
     """How long idempotency keys are remembered at least."""
+    absence_seconds: int = 900
+    """How long a player must stay away from a match without a clock for the opponent to claim it."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -49,8 +51,9 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = env.get(f"VIDEAU_{name.upper()}")
             if value in (None, ""):
                 continue
-            if name in ("port", "token_days", "key_days"):
-                value = _number(name, str(value), 0 if name == "port" else 1, 65535)
+            if name in ("port", "token_days", "key_days", "absence_seconds"):
+                highest = 30 * 86_400 if name == "absence_seconds" else 65535
+                value = _number(name, str(value), 0 if name == "port" else 1, highest)
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
         for name in ("secret", "dice_secret"):

@@ -13,24 +13,23 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, case, delete, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from sqlmodel import SQLModel
 
 from domain.board import Color
-from domain.rules import fold
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.apps import AppStore
 from infra.database import PATIENCE, Damaged, Database, Unavailable
-from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time
+from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time, replay
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
-from infra.tables import CommandRow, EventRow, FeedRow, MatchRow, PlayerRow, WishRow
+from infra.tables import CommandRow, EventRow, FeedRow, InvitationRow, MatchRow, PlayerRow, SeekRow, WishRow
 
 __all__ = [
-    "Append", "Conflict", "Damaged", "Fed", "Key", "KeyTaken", "MatchRow", "PlayerRow", "SqlStore", "Status",
-    "Unavailable",
+    "Append", "Conflict", "Damaged", "Fed", "Key", "KeyTaken", "MatchRow", "PlayerRow", "SeekRow", "SqlStore",
+    "Status", "Unavailable",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -44,8 +43,9 @@ QUEUE = 10_000
 PAGE = 500
 """Records that are held in memory when a log is read through."""
 
-_events, _feed, _matches, _wishes, _commands, _players = (
-    SQLModel.metadata.tables[row.__tablename__] for row in (EventRow, FeedRow, MatchRow, WishRow, CommandRow, PlayerRow)
+_events, _feed, _matches, _wishes, _commands, _players, _invitations = (
+    SQLModel.metadata.tables[row.__tablename__]
+    for row in (EventRow, FeedRow, MatchRow, WishRow, CommandRow, PlayerRow, InvitationRow)
 )
 
 
@@ -55,6 +55,7 @@ class Status(StrEnum):
     WAITING = "waiting"
     PLAYING = "playing"
     FINISHED = "finished"
+    CANCELLED = "cancelled"
 
 
 class Fed(NamedTuple):
@@ -108,6 +109,11 @@ class SqlStore:
         self._writing: asyncio.Task[None] | None = None
         self.commits = self.appended = 0
         """Commits so far, and the appends that shared them."""
+
+    @property
+    def database(self) -> Database:
+        """Where it is kept, for what has its own tables there."""
+        return self._database
 
     @property
     def answering(self) -> bool:
@@ -206,9 +212,16 @@ class SqlStore:
         before: tuple[str, str] | None = None,
         status: Status | None = None,
         player: str | None = None,
+        app: str | None = None,
+        finished_after: datetime | None = None,
+        finished_before: datetime | None = None,
+        series: str | None = None,
+        invited: str | None = None,
+        live: bool = False,
         viewer: str | None = None,
     ) -> list[MatchRow]:
-        """The `first` newest matches that `viewer` finds in lists: public ones, and those it plays itself.
+        """The `first` newest matches that `viewer` finds in lists: public ones, those it plays itself, and those to
+        which it is invited. All that is given must hold.
 
         `before` is the (created_at, id) of the last match of the page before; a page does not change while new
         matches come.
@@ -216,7 +229,7 @@ class SqlStore:
         table = _matches
         listed = table.c.visibility == "public"
         if viewer is not None:
-            listed |= (table.c.white == viewer) | (table.c.black == viewer)
+            listed |= (table.c.white == viewer) | (table.c.black == viewer) | (table.c.invited == viewer)
         query = select(table).where(listed)
         if before is not None:
             query = query.where(tuple_(table.c.created_at, table.c.id) < before)
@@ -226,8 +239,44 @@ class SqlStore:
             if not _can_be(player):
                 return []
             query = query.where((table.c.white == player) | (table.c.black == player))
+        if app is not None:
+            if not _can_be(app):
+                return []
+            query = query.where(table.c.app == app)
+        if finished_after is not None:
+            query = query.where(table.c.finished_at >= encode_time(finished_after))
+        if finished_before is not None:
+            query = query.where(table.c.finished_at < encode_time(finished_before))
+        if series is not None:
+            query = query.where(table.c.series == series)
+        if live:
+            query = query.where(table.c.status.in_((Status.WAITING.value, Status.PLAYING.value)))
+        if invited is not None:
+            query = query.where(table.c.invited == invited)
         query = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(first)
         return await self._read(lambda connection: _made(MatchRow, connection.execute(query)))
+
+    async def series(self, first: str) -> list[tuple[str, int, int]]:
+        """Of the rematches that followed a match, itself included: each player, matches won and points."""
+        table = _matches
+        white, black = (
+            select(
+                player.label("player"),
+                score.label("points"),
+                case((table.c.winner == color, 1), else_=0).label("won"),
+                case((table.c.id == first, number), else_=None).label("place"),
+            ).where(table.c.series == first, player.is_not(None))
+            for number, color, player, score in (
+                (0, "white", table.c.white, table.c.white_score),
+                (1, "black", table.c.black, table.c.black_score),
+            )
+        )
+        seats = white.union_all(black).subquery()
+        query = select(seats.c.player, func.sum(seats.c.won), func.sum(seats.c.points))
+        query = query.group_by(seats.c.player).order_by(func.min(seats.c.place))
+        return await self._read(
+            lambda connection: [(player, int(won), int(points)) for player, won, points in connection.execute(query)]
+        )
 
     async def count(self) -> int:
         """How many matches have a log."""
@@ -248,7 +297,7 @@ class SqlStore:
                 matches += 1
                 try:
                     records = await self.read(match_id)
-                    match = fold(recorded.event for recorded in records)
+                    match = replay(records)
                 except (Damaged, AssertionError) as error:
                     damaged.append(str(error) or f"the log of match {match_id} cannot be played")
                     continue
@@ -289,6 +338,30 @@ class SqlStore:
             return proposed
 
         return await self._database.write(work)
+
+    async def proposals(self, match_ids: Iterable[str]) -> dict[str, Color]:
+        """Who proposes a rematch of these matches, where somebody does."""
+        query = select(_wishes.c.match_id, _wishes.c.rematch_by).where(
+            _wishes.c.match_id.in_(list(match_ids)), _wishes.c.rematch_by.is_not(None)
+        )
+        return await self._read(lambda connection: {id_: Color(by) for id_, by in connection.execute(query)})
+
+    async def put_invitation(self, match_id: str, code: str, expires_at: datetime) -> None:
+        """From now on the match is joined by this code, and by no other."""
+        row = InvitationRow(match_id=match_id, code=code, expires_at=encode_time(expires_at)).model_dump()
+
+        def work(connection: Connection, tries: int) -> None:
+            connection.execute(delete(_invitations).where(_invitations.c.match_id == match_id))
+            connection.execute(insert(_invitations), row)
+
+        await self._database.write(work)
+
+    async def invitation(self, *, match_id: str | None = None, code: str | None = None) -> InvitationRow | None:
+        """The invitation to a match, or with a code."""
+        column, value = (_invitations.c.match_id, match_id) if code is None else (_invitations.c.code, code)
+        query = select(_invitations).where(column == value)
+        rows = await self._read(lambda connection: _made(InvitationRow, connection.execute(query)))
+        return rows[0] if rows else None
 
     async def keep_key(self, key: Key, match_id: str, version: int) -> None:
         """Remember that a command with this key found its effect in a match at this version. Raises KeyTaken."""

@@ -43,16 +43,20 @@ def create_app(settings: Settings) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = app.state.store = SqlStore(settings.url, create=True)
         bus: Bus = RedisBus(settings.redis_url) if settings.redis_url else LocalBus()
-        table = app.state.table = Table(store, bus, chains, signer)
+        table = app.state.table = Table(store, bus, chains, signer, timedelta(seconds=settings.absence_seconds))
         app.state.bus, app.state.windows = bus, table.windows
         app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
-        bus.start(table.windows.ring)
-        forgetting = asyncio.create_task(_forget_keys(store, timedelta(days=settings.key_days)))
+        bus.start(table.ring)
+        await table.clocks.start()
+        forgetting = asyncio.create_task(_forget(store, table, timedelta(days=settings.key_days)))
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
         yield
         forgetting.cancel()
         table.windows.close()
+        table.notices.close()
+        table.lobby.close()
+        await table.clocks.close()
         await bus.close()
         await store.close()
 
@@ -78,14 +82,16 @@ def create_app(settings: Settings) -> Starlette:
     return app
 
 
-async def _forget_keys(store: SqlStore, kept: timedelta) -> None:
-    """Forget old idempotency keys, once an hour; several processes may."""
+async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
+    """Forget what is long over, such as old idempotency keys, once an hour; several processes may."""
     while True:
         await asyncio.sleep(random.uniform(1800, 5400))
         try:
             await store.forget_keys(datetime.now(UTC) - kept)
+            await table.notices.tidy()
+            await table.lobby.forget()
         except Unavailable as error:
-            logger.error("old idempotency keys are kept for now: %s", error)
+            logger.error("what is long over is kept for now: %s", error)
 
 
 def create_server(app: ASGIApp) -> uvicorn.Server:

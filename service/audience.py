@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -47,10 +48,12 @@ class Socket(Protocol):
 class Watcher:
     """A subscription of one socket: its place in the audience, and no queue."""
 
-    __slots__ = ("audience", "cursor", "id", "prefix", "socket", "task", "wire")
+    __slots__ = ("audience", "cursor", "gone", "id", "prefix", "socket", "task", "wire")
 
     def __init__(self, audience: "Audience", socket: Socket, wire: BoundedWebSocket, id: str, after: int) -> None:
         self.audience = audience
+        self.gone: Callable[[], None] | None = None
+        """Called once when it watches no more: a player is not there any longer."""
         self.socket = socket
         self.wire = wire
         self.id = id
@@ -62,8 +65,14 @@ class Watcher:
     def leave(self) -> None:
         """Watch no more."""
         self.audience.leave(self)
+        self._is_gone()
         if self.task is not None:
             self.task.cancel()
+
+    def _is_gone(self) -> None:
+        if self.gone is not None:
+            self.gone()
+            self.gone = None
 
     def flush(self) -> None:
         """Write what the audience has for it, as far as the socket takes it, and at the end that it is complete."""
@@ -113,6 +122,7 @@ class Watcher:
 
     def _complete(self) -> None:
         self.audience.leave(self)
+        self._is_gone()
         self.socket.forget_id(self.id)
         self.wire.transport.write(text_frame(msgspec.json.encode({"id": self.id, "type": "complete"})))
 
@@ -261,7 +271,7 @@ class Audiences:
             head = await context.table.watchable(match_id, after, context.viewer)
         except (RuleError, Unavailable):
             return None
-        if head.match.winner:
+        if head.match.ended:
             return None
         seen = replace(context, viewer=_visibility(head.match, context.viewer))
         begin = after if head.version - after <= STEPS else head.version
@@ -270,6 +280,9 @@ class Audiences:
         audience.join(watcher)
         try:
             if await audience.begun():
+                if context.viewer and head.match.seat_of(context.viewer):
+                    context.table.notices.enter(match_id, context.viewer)
+                    watcher.gone = partial(context.table.notices.leave, match_id, context.viewer)
                 return watcher
         except asyncio.CancelledError:
             watcher.audience.leave(watcher)

@@ -116,14 +116,20 @@ class Context:
     connection_params: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def player(self) -> str:
-        """The player's id, who may do something. Raises ApiError UNAUTHENTICATED for an anonymous caller, FORBIDDEN
-        for one who may only watch."""
+    def identity(self) -> str:
+        """The player's id. Raises ApiError UNAUTHENTICATED for an anonymous caller."""
         if self.viewer is None:
             raise ApiError(ErrorCode.UNAUTHENTICATED, "only a player may do that: registerGuest gives you a token")
+        return self.viewer
+
+    @property
+    def player(self) -> str:
+        """The id of the player, who may do something. Raises ApiError UNAUTHENTICATED for an anonymous caller, and
+        FORBIDDEN for one who may only watch."""
+        player = self.identity
         if self.caller is not None and not self.caller.plays:
             raise ApiError(ErrorCode.FORBIDDEN, "this token is for watching alone: its scope is neither play nor bot")
-        return self.viewer
+        return player
 
     def check_operator(self) -> None:
         """Raises ApiError UNAUTHENTICATED or FORBIDDEN for whoever is no operator."""

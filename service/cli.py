@@ -112,7 +112,7 @@ def replay(database_url: str | None, match: str, at: int | None, step: bool, spe
     state: Match | None = None
     for recorded in records:
         try:
-            before, state = state, evolve(state, recorded.event)
+            before, state = state, evolve(state, recorded.event, recorded.instant)
         except AssertionError:
             _fail(f"the log of match {match} is damaged at seq {recorded.seq}; `videau verify {match}` says how")
         if at is None:
@@ -218,7 +218,7 @@ def verify_command(database_url: str | None, file_or_match: str, key: str | None
     except OSError as error:
         _fail(f"cannot read {file_or_match}: {error.strerror}")
     match = verified.match
-    ended = f"{match.winner} has won" if match.winner else "not finished"
+    ended = f"{match.winner} has won" if match.winner else "cancelled" if match.ended else "not finished"
     click.echo(f"{file_or_match}: {len(verified.records)} events of match {match.id} are whole and legal; {ended}")
     click.echo(f"  dice: {verified.proven} of {match.rolls} rolls are proven by the chain that was committed to")
     click.echo(f"  head: {f'signed by {verified.signed_by}' if verified.signed_by else 'not signed'}")
@@ -444,7 +444,7 @@ async def _lines(store: SqlStore, settings: Settings, match_id: str) -> list[str
     """The stored lines of a match, whatever they are, with its signed head if it is finished."""
     lines = [line async for line in store.lines(match_id)]
     row = await store.match(match_id)
-    if row and row.winner:
+    if row and row.finished_at:
         with suppress(msgspec.MsgspecError):  # a damaged line is for verify to name
             last = msgspec.json.decode(lines[-1])
             lines.append(signed_head(match_id, last["seq"], last["hash"], Signer(settings.kept("signing_key"))))
@@ -505,6 +505,16 @@ def _told(before: Match | None, recorded: Recorded, after: Match) -> str:
             told = f"{event.by} {event.__struct_config__.tag} {what}"
         case events.Resigned():
             told = f"{event.by} gives up the match" if event.stake == "match" else f"{event.by} resigns a {event.stake}"
+        case events.TimedOut():
+            told = f"{event.by}'s time has run out"
+        case events.Resumed():
+            told = f"the service was out of order, and the clock gets {event.lost / 1_000_000:.1f} seconds back"
+        case events.Claimed():
+            told = f"{event.by} claims the match: the opponent was away for {event.absent} seconds"
+        case events.Cancelled(by=None):
+            told = "the invited player declines"
+        case events.Cancelled():
+            told = f"{event.by} cancels the match"
     if before is not None and len(after.results) > len(before.results):
         result = after.results[-1]
         told += f"; {result.winner} wins {result.points}, and the score is "

@@ -54,6 +54,7 @@ RETRY_AFTER = 5
 """Seconds after which who met a database that cannot be used should come again."""
 
 WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
+WEIGHTS |= {"presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
 
 NESTING = 60

@@ -26,6 +26,9 @@ class _Process(Collector):
         yield GaugeMetricFamily("videau_appends_waiting", "Appends that wait for their commit", store.waiting)
         yield CounterMetricFamily("videau_appends", "Appends that were committed", store.appended)
         yield CounterMetricFamily("videau_commits", "Commits that they shared", store.commits)
+        clocks = self._state.table.clocks
+        yield GaugeMetricFamily("videau_clocks_held", "Whether this process looks after the clocks", clocks.holds)
+        yield CounterMetricFamily("videau_clocks_settled", "Clocks that had run out or stood still", clocks.fallen)
         yield GaugeMetricFamily("videau_matches_watched", "Matches that somebody watches here", len(windows))
 
 

@@ -28,6 +28,9 @@ FORESEEN = (Problem, FileError, Broken, NotExpressible, RuleError, Unavailable, 
 """What `answer_problem` knows the words for; anything else is an error of ours."""
 
 
+_STATUS = {Breach.MATCH_NOT_FOUND: 404, Breach.CODE_UNKNOWN: 404, Breach.CODE_EXPIRED: 410}
+
+
 def problem_of(error: Exception) -> Problem:
     """The problem that an error is to an HTTP client; what nobody foresaw is logged and masked."""
     match error:
@@ -41,7 +44,7 @@ def problem_of(error: Exception) -> Problem:
         case NotExpressible():
             return Problem(409, ErrorCode.NOT_EXPRESSIBLE, error.reason)
         case RuleError():
-            status = 404 if error.breach is Breach.MATCH_NOT_FOUND else 400
+            status = _STATUS.get(error.breach, 400)
             return Problem(status, error.breach.name, error.message)
         case Unavailable():
             logger.error("%s", error)

@@ -1,6 +1,7 @@
 """HTTP beside GraphQL, for clients that speak no GraphQL: logs, live logs, match files, keys, limits, health."""
 
 import asyncio
+import html
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
@@ -12,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Send
 
@@ -59,6 +60,7 @@ def routes() -> list[Route]:
         Route("/matches/{id}.json", export_json, middleware=_ZIPPED),
         Route("/matches/{id}.mat", export_mat, middleware=_ZIPPED),
         Route("/matches/{id}.sgf", export_sgf, middleware=_ZIPPED),
+        Route("/join/{code}", join_page),
         Route("/events", all_events, middleware=_ZIPPED),
         Route("/keys", keys),
         Route("/limits", limits_),
@@ -76,7 +78,7 @@ async def match_events(request: Request) -> Response:
     if after > head.version:
         raise Problem(409, ErrorCode.BAD_INPUT, f"after is {after}; the match is at version {head.version}")
     if "text/event-stream" in request.headers.get("accept", ""):
-        if head.match.winner and after == head.version:
+        if head.match.ended and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
         return _streamed(context, _live(context, head.match.id, after))
     return await _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
@@ -216,6 +218,23 @@ async def import_match(request: Request) -> Response:
     return JSONResponse(answer, 200 if known else 201, headers)
 
 
+async def join_page(request: Request) -> Response:
+    """Where the link of an invitation leads: what the match is, and how a client joins it."""
+    context = _new_context(request)
+    code = request.path_params["code"]
+    head = await context.table.head(await context.table.invited_by(code), None)
+    creator = head.match.player(head.match.first_seat)
+    name = (await context.table.names([creator or ""])).get(creator or "", "")
+    length = head.match.settings.length
+    told = {"name": name, "kind": "money game" if length is None else f"match to {length}", "code": code}
+    return HTMLResponse(_JOIN.format(**{key: html.escape(text) for key, text in told.items()}))
+
+
+_JOIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau: an invitation</title>
+<h1>{name} invites you to a {kind}</h1>
+<p>Join with any client: <code>joinMatch(code: "{code}")</code>. The code is good for one player, once.</p></html>"""
+
+
 async def import_file(context: Context, data: bytes) -> tuple[bool, Head, ReadMatch]:
     """Store the match in a file: whether it was known, the match, and what was read. Raises FileError, Broken."""
     read = await asyncio.to_thread(read_file, data)
@@ -312,7 +331,7 @@ async def _exported(
     """A version of a match, which never changes: with its tag, or 304 for who has it already."""
     etag = f'W/"{head.hash[:32]}{tag}"'
     public = head.match.settings.visibility == "public"
-    lasting = "max-age=31536000, immutable" if head.match.winner else "no-cache"
+    lasting = "max-age=31536000, immutable" if head.match.ended else "no-cache"
     headers = {
         "etag": etag,
         "cache-control": f"{'public' if public else 'private'}, {lasting}",

@@ -1,10 +1,10 @@
 """The GraphQL API: queries, the nine mutations of play, and the live log."""
 
 import hashlib
-import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import Enum
 from typing import Annotated, Any
 
 import msgspec
@@ -15,9 +15,9 @@ from strawberry.extensions import AddValidationRules, MaxTokensLimiter, Validati
 from strawberry.schema.config import StrawberryConfig
 
 from domain.board import Color, Dice
-from domain.breach import RuleError
-from domain.commands import Accept, Double, Move, Refuse, Resign
-from domain.events import Sandbox, Settings, Stake, Visibility
+from domain.breach import Breach, RuleError
+from domain.commands import Accept, Cancel, Double, Move, Refuse, Resign
+from domain.events import Clock, Sandbox, Settings, Stake, Visibility
 from domain.match import Match
 from domain.notation import parse_play
 from domain.position import parse_position
@@ -36,16 +36,32 @@ from service.views import (
     First,
     Happened,
     Info,
+    InvitationAnswer,
+    InvitationView,
+    LobbyUpdate,
     MatchView,
+    Notice,
     Player,
     Refusal,
+    Seek,
+    SeekAnswer,
     checker_moves,
     event_view,
+    match_cursor,
+    match_page,
+    notice_view,
+    player_view,
     refusal_view,
 )
 
-_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)
 LONGEST_KEY = 100
+
+
+@strawberry.enum(description="What a claimed match comes to.")
+class Outcome(Enum):
+    WIN = strawberry.enum_value("win", description="You have won it.")
+    NO_RESULT = strawberry.enum_value("no_result", description="Nobody has: it is cancelled.")
+
 
 MatchId = Annotated[ID, strawberry.argument(description="The match.")]
 ExpectedVersion = Annotated[
@@ -65,6 +81,9 @@ Entropy = Annotated[
         description="A text of yours that goes into the dice, so that nobody else can have chosen them: at most 64 "
         "printable ASCII characters. It is public, and in the log."
     ),
+]
+LobbyApp = Annotated[
+    str | None, strawberry.argument(description="Whose users: an app's; an empty text: guests. Yours, if left out.")
 ]
 AutoRoll = Annotated[
     bool,
@@ -86,6 +105,22 @@ class SandboxInput:
     )
 
 
+@strawberry.input(
+    description="How long each player may think: days a turn; or a reserve for the match, which runs when the delay of "
+    "a turn is used up. What is not used of a delay is lost."
+)
+class ClockInput:
+    reserve: int | None = strawberry.field(
+        default=None,
+        description="Seconds for each player and the whole match, up to 86400; null is two minutes a point, as in "
+        "tournaments (ten minutes in a money game).",
+    )
+    delay: int = strawberry.field(default=12, description="Seconds for each turn, up to 30 days.")
+    days_per_turn: int | None = strawberry.field(
+        default=None, description="Instead of both, for play by correspondence: days for each turn, 1 to 30."
+    )
+
+
 @strawberry.input(description="What is agreed before the first roll.")
 class SettingsInput:
     length: int | None = strawberry.field(
@@ -101,6 +136,12 @@ class SettingsInput:
     )
     visibility: Visibility = strawberry.field(default=Visibility.PUBLIC, description="Who may see the match.")
     sandbox: SandboxInput | None = strawberry.field(default=None, description="Scripted dice and start position.")
+    clock: ClockInput | None = strawberry.field(default=None, description="Null is a match without a clock.")
+    rated: bool = strawberry.field(
+        default=False,
+        description="Whether the result changes the ratings of both players, who must be of the same app. For matches "
+        "with a length.",
+    )
 
 
 @strawberry.input(one_of=True, description="A play, written either way.")
@@ -117,6 +158,12 @@ class PlayInput:
 class MatchFilter:
     status: Status | None = strawberry.field(default=None, description="Waiting, playing or finished.")
     player: ID | None = strawberry.field(default=None, description="Matches of this player.")
+    app: str | None = strawberry.field(
+        default=None, description="Matches opened by users of this app; an empty text: by guests."
+    )
+    finished_after: datetime | None = strawberry.field(default=None, description="Ended then or later.")
+    finished_before: datetime | None = strawberry.field(default=None, description="Ended before.")
+    invited: bool = strawberry.field(default=False, description="Private matches to which you are invited.")
 
 
 @strawberry.type(description="How much something may be.")
@@ -164,35 +211,61 @@ class Query:
         first: First = None,
         after: After = None,
     ) -> Connection[MatchView]:
-        length = page_length(first)
-        before = None
-        if after is not None:
-            created_at, _, match_id = after.partition("~")
-            if not _CURSOR.fullmatch(after):
-                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
-            before = created_at, match_id
+        length, before = page_length(first), match_cursor(after)
         filter = filter or MatchFilter()
         table, viewer = info.context.table, info.context.viewer
-        rows = await table.newest(viewer, first=length + 1, before=before, status=filter.status, player=filter.player)
-        page = rows[:length]
-        await table.names({id_ for row in page for id_ in (row.white, row.black) if id_})
-        heads = await table.heads(page)
-        items = [
-            (f"{row.created_at}~{row.id}", MatchView.at_head(head))
-            for row, head in zip(page, heads, strict=True)
-            if head is not None
-        ]
-        return Connection.of(items, len(rows) > length, first_page=after is None)
+        rows = await table.newest(
+            viewer,
+            first=length + 1,
+            before=before,
+            status=filter.status,
+            player=filter.player,
+            app=filter.app,
+            finished_after=_utc(filter.finished_after),
+            finished_before=_utc(filter.finished_before),
+            invited=info.context.identity if filter.invited else None,
+        )
+        return await match_page(table, rows, length, first_page=after is None)
+
+    @strawberry.field(description="The match to which a code invites. The errors CODE_UNKNOWN and CODE_EXPIRED say so.")
+    async def invitation(
+        self, info: Info, code: Annotated[str, strawberry.argument(description="The code, as it was sent.")]
+    ) -> MatchView:
+        table = info.context.table
+        return MatchView.at_head(await table.head(await table.invited_by(code), info.context.viewer))
 
     @strawberry.field(description="You; null without a token.")
     async def me(self, info: Info) -> Player | None:
-        return await _player(info, info.context.viewer)
+        return await player_view(info, info.context.viewer)
 
     @strawberry.field(description="A player; null if there is none.")
     async def player(
         self, info: Info, id: Annotated[ID, strawberry.argument(description="The player.")]
     ) -> Player | None:
-        return await _player(info, id)
+        return await player_view(info, id)
+
+    @strawberry.field(description="A seek, also one that has been paired; null if it is not known.")
+    async def seek(self, info: Info, id: Annotated[ID, strawberry.argument(description="The seek.")]) -> Seek | None:
+        row = await info.context.table.lobby.read(id)
+        return Seek.of(row) if row else None
+
+    @strawberry.field(description="Open seeks, newest first: those that could be paired with yours, and your own.")
+    async def seeks(
+        self,
+        info: Info,
+        app: LobbyApp = None,
+        mine: Annotated[bool, strawberry.argument(description="Only your own.")] = False,
+        first: First = None,
+        after: After = None,
+    ) -> Connection[Seek]:
+        length, before, context = page_length(first), match_cursor(after), info.context
+        player = context.identity if mine else None
+        app = context.app if app is None else app
+        rows = await context.table.lobby.listed(app, length + 1, before=before, player=player)
+        page = rows[:length]
+        await context.table.names({row.player_id for row in page})
+        items = [(f"{row.created_at}~{row.id}", Seek.of(row)) for row in page]
+        return Connection.of(items, len(rows) > length, first_page=after is None)
 
     @strawberry.field(description="How much may be asked for at once.")
     def limits(self) -> list[Limit]:
@@ -220,26 +293,112 @@ class Mutation:
         info: Info,
         settings: Annotated[SettingsInput, strawberry.argument(description="What is agreed before the first roll.")],
         color: Annotated[Color, strawberry.argument(description="The seat you take.")] = Color.WHITE,
+        opponent: Annotated[
+            ID | None, strawberry.argument(description="The player whom you invite; for a private match.")
+        ] = None,
         auto_roll: AutoRoll = True,
         entropy: Entropy = "",
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
         agreed = _settings(settings)
-        request = _request(info, idempotency_key, None, agreed, color, auto_roll, entropy)
-        return _happened(await info.context.table.create(request, agreed, color, auto_roll, entropy))
+        request = _request(info, idempotency_key, None, agreed, color, auto_roll, entropy, opponent)
+        return _happened(await info.context.table.create(request, agreed, color, auto_roll, entropy, opponent))
 
-    @strawberry.mutation(description="Take the free seat of a match, which starts it.")
+    @strawberry.mutation(
+        description="Take the free seat of a match, which starts it. An unlisted match is joined by the code of its "
+        "invitation, with or without the match's id."
+    )
     async def join_match(
         self,
         info: Info,
-        match_id: MatchId,
+        match_id: Annotated[ID | None, strawberry.argument(description="The match; the code says which.")] = None,
+        code: Annotated[str | None, strawberry.argument(description="The code of an invitation.")] = None,
         auto_roll: AutoRoll = True,
         entropy: Entropy = "",
         expected_version: ExpectedVersion = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Answer:
-        request = _request(info, idempotency_key, expected_version, match_id, auto_roll, entropy)
-        return _happened(await info.context.table.join(match_id, request, auto_roll, entropy))
+        request = _request(info, idempotency_key, expected_version, match_id, code, auto_roll, entropy)
+        table = info.context.table
+        if code is not None:
+            invited = await table.invited_by(code)
+            if match_id not in (None, invited):
+                raise RuleError(Breach.CODE_UNKNOWN, "the code is for another match")
+            match_id = ID(invited)
+        if match_id is None:
+            raise ApiError(ErrorCode.BAD_INPUT, "say which match: its matchId, or the code of its invitation")
+        return _happened(await table.join(match_id, request, auto_roll, entropy, with_code=code is not None))
+
+    @strawberry.mutation(description="A new code for your unlisted match; the one before is good no more.")
+    async def invite(self, info: Info, match_id: MatchId) -> InvitationAnswer:
+        invitation = await info.context.table.invite(match_id, _request(info, None, None))
+        return InvitationView(join_code=invitation.code, expires_at=invitation.expires_at)
+
+    @strawberry.mutation(description="Call off a match that you have opened, before anybody joins.")
+    async def cancel_match(
+        self,
+        info: Info,
+        match_id: MatchId,
+        expected_version: ExpectedVersion = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Answer:
+        request = _request(info, idempotency_key, expected_version, match_id)
+        return await _act(info, match_id, request, lambda by, throw, match: Cancel(by=by))
+
+    @strawberry.mutation(
+        description="End a match without a clock whose opponent, who must act, has stayed away for `limits.absence` "
+        "seconds (see `claimableAt`)."
+    )
+    async def claim_match(
+        self,
+        info: Info,
+        match_id: MatchId,
+        outcome: Annotated[Outcome, strawberry.argument(description="What the match is to come to.")] = Outcome.WIN,
+        expected_version: ExpectedVersion = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Answer:
+        request = _request(info, idempotency_key, expected_version, match_id, outcome)
+        return _happened(await info.context.table.claim(match_id, request, win=outcome is Outcome.WIN))
+
+    @strawberry.mutation(description="Decline the private match to which you are invited.")
+    async def decline_match(
+        self,
+        info: Info,
+        match_id: MatchId,
+        expected_version: ExpectedVersion = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Answer:
+        request = _request(info, idempotency_key, expected_version, match_id)
+        return _happened(await info.context.table.decline(match_id, request))
+
+    @strawberry.mutation(
+        description="Look for an opponent among the users of your app who seeks the same: then the match starts at "
+        "once, and `match` is it. Else the seek stays open for a while; follow it by `lobby`, or ask for it."
+    )
+    async def seek(
+        self,
+        info: Info,
+        length: Annotated[int | None, strawberry.argument(description="Points, 1 to 99; null is a money game.")],
+        clock: Annotated[ClockInput | None, strawberry.argument(description="The clock; null is none.")] = None,
+        rated: Annotated[bool, strawberry.argument(description="Whether ratings change.")] = False,
+        seconds: Annotated[
+            int, strawberry.argument(description="For how long it stays open: 5 to 604800 seconds.")
+        ] = 600,
+        auto_roll: AutoRoll = True,
+        entropy: Entropy = "",
+        idempotency_key: IdempotencyKey = None,
+    ) -> SeekAnswer:
+        if not 5 <= seconds <= 604_800:
+            raise ApiError(ErrorCode.BAD_INPUT, f"seconds is {seconds}; a seek stays open for 5 to 604800")
+        settings = Settings(length=length, crawford=length is not None, clock=_clock(clock, length), rated=rated)
+        request = _request(info, idempotency_key, None, settings, auto_roll, entropy, seconds)
+        return Seek.of(await info.context.table.seek(request, settings, auto_roll, entropy, seconds))
+
+    @strawberry.mutation(description="Close your seek. One that has been paired stays so: then `match` is there.")
+    async def cancel_seek(
+        self, info: Info, id: Annotated[ID, strawberry.argument(description="The seek.")]
+    ) -> SeekAnswer:
+        return Seek.of(await info.context.table.lobby.cancel(id, info.context.player))
 
     @strawberry.mutation(description="Throw the dice.")
     async def roll(
@@ -350,6 +509,34 @@ class Subscription:
             async for step in steps:
                 yield event_view(step)
 
+    @strawberry.subscription(
+        description="The lobby of an app: first all that is there, then what comes and goes, a few times a second at "
+        "most (less often the more watch). Shows the 500 newest seeks and the 100 newest public matches. Does not "
+        "complete."
+    )
+    async def lobby(self, info: Info, app: LobbyApp = None) -> AsyncIterator[LobbyUpdate]:
+        table = info.context.table
+        async with aclosing(table.lobby.watch(info.context.app if app is None else app)) as changes:
+            async for change in changes:
+                await table.names({id_ for row in change.listed for id_ in (row.white, row.black) if id_})
+                heads = await table.heads(change.listed)
+                yield LobbyUpdate(
+                    seeks_opened=[Seek.of(row) for row in change.opened],
+                    seeks_closed=[Seek.of(row) for row in change.closed],
+                    matches_listed=[MatchView.at_head(head) for head in heads if head],
+                    matches_unlisted=[ID(id_) for id_ in change.unlisted],
+                )
+
+    @strawberry.subscription(
+        description="What is told beside the log: first all that is so, then whatever changes. Players who watch are "
+        "there; who has left is called away after a few seconds. Does not complete."
+    )
+    async def match_notices(self, info: Info, match_id: MatchId) -> AsyncIterator[Notice]:
+        context = info.context
+        async with aclosing(context.table.watch_beside(match_id, context.viewer)) as notices:
+            async for notice in notices:
+                yield notice_view(notice)
+
 
 class _RefusalHandler(strawberry.ExceptionHandler[RuleError | Refused, Refusal]):
     """A refusal is an answer like any other."""
@@ -385,11 +572,6 @@ schema = _Schema(
 )
 
 
-async def _player(info: Info, player_id: str | None) -> Player | None:
-    players = await info.context.table.players([player_id]) if player_id else {}
-    return Player.of(player_id, players[player_id]) if player_id and players else None
-
-
 async def _act(info: Info, match_id: str, request: Request, command: MakeCommand) -> Answer:
     return _happened(await info.context.table.act(match_id, request, command))
 
@@ -402,13 +584,31 @@ def _request(info: Info, key: str | None, expected_version: int | None, *given: 
     """Who commands and under which guards; a key stands for this field with all its arguments. Raises ApiError."""
     player = info.context.player
     if key is None:
-        return Request(player=player, expected_version=expected_version)
+        return Request(player=player, app=info.context.app, expected_version=expected_version)
     if not 1 <= len(key) <= LONGEST_KEY:
         raise ApiError(ErrorCode.BAD_INPUT, f"the idempotency key has {len(key)} characters; 1 to {LONGEST_KEY} can be")
     if "\0" in key:  # which PostgreSQL has in no text
         key = f"sha256 {hashlib.sha256(key.encode()).hexdigest()}"
     fingerprint = hashlib.sha256(msgspec.json.encode((info.field_name, expected_version, given))).hexdigest()
-    return Request(player=player, expected_version=expected_version, key=Key(player, key, fingerprint))
+    key_used = Key(player, key, fingerprint)
+    return Request(player=player, app=info.context.app, expected_version=expected_version, key=key_used)
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    """A client's time in UTC; one without a zone is."""
+    return at and (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+
+
+def _clock(given: ClockInput | None, length: int | None) -> Clock | None:
+    """The clock a client asks for; RULES.md section 5 says what a tournament's is."""
+    if given is None:
+        return None
+    if given.days_per_turn is not None:
+        if not 1 <= given.days_per_turn <= 30:
+            raise ApiError(ErrorCode.BAD_INPUT, f"daysPerTurn is {given.days_per_turn}; it is 1 to 30")
+        return Clock(reserve=0, delay=given.days_per_turn * 86_400)
+    reserve = 120 * (length or 5) if given.reserve is None else given.reserve
+    return Clock(reserve=reserve, delay=given.delay)
 
 
 def _settings(given: SettingsInput) -> Settings:
@@ -432,4 +632,6 @@ def _settings(given: SettingsInput) -> Settings:
         automatic_doubles=given.automatic_doubles,
         visibility=given.visibility,
         sandbox=sandbox,
+        clock=_clock(given.clock, length),
+        rated=given.rated,
     )

@@ -11,25 +11,27 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import aclosing, suppress
-from datetime import UTC, datetime
+from contextlib import aclosing, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec import Struct
 
 from domain.board import Color
 from domain.breach import Breach, RuleError
-from domain.commands import Command, Commit, Create, Join, Roll
+from domain.commands import Cancel, Claim, Command, Commit, Create, Join, Resume, Roll, TimeOut
 from domain.events import Created, Event, Joined, Settings, Visibility
 from domain.fairness import LINKS, is_entropy
-from domain.match import Match, OnRoll
+from domain.match import Match, OnRoll, Opening, Waiting
 from domain.matchfile import ReadMatch
-from domain.rules import decide, evolve, fold, rolls_by_itself
+from domain.rules import decide, evolve, rolls_by_itself
 from infra.apps import User
 from infra.bus import Bus
 from infra.dice import Chains
-from infra.ids import id_from, new_id
-from infra.log import GENESIS, Broken, encode_time, record, signed_head, verify
+from infra.ids import new_code, new_id, read_code, rematch_id
+from infra.log import GENESIS, Broken, decode_time, encode_time, instant, record, replay, signed_head, verify
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
 from infra.store import (
@@ -41,10 +43,15 @@ from infra.store import (
     KeyTaken,
     MatchRow,
     PlayerRow,
+    SeekRow,
     SqlStore,
-    Status,
     Unavailable,
 )
+from infra.timekeeping import Timekeeping
+from service import lobby, notices
+from service.clocks import Clocks
+from service.lobby import Lobby
+from service.notices import Notice, Notices
 from service.windows import Step, Windows
 
 logger = logging.getLogger("videau")
@@ -72,6 +79,10 @@ class Known(Struct, frozen=True):
     """When it is to be read again."""
 
 
+INVITED = timedelta(days=7)
+"""How long the code of an invitation is good for."""
+
+
 class Head(Struct, frozen=True):
     """The newest version of a match that this process knows, and who wants the table to roll (white, black)."""
 
@@ -86,8 +97,17 @@ class Request(Struct, frozen=True, kw_only=True):
     """Who commands, and the guards that came with it."""
 
     player: str
+    app: str = ""
+    """The app whose user the player is; empty for a guest."""
     expected_version: int | None = None
     key: Key | None = None
+
+
+class Invitation(Struct, frozen=True):
+    """The code by which an unlisted match is joined, once, and until when."""
+
+    code: str
+    expires_at: datetime
 
 
 class Proof(Struct, frozen=True, kw_only=True):
@@ -129,10 +149,12 @@ _Plan = tuple[Sequence[Command], tuple[bool, bool]]
 class Table:
     """Every match, for every client of this process."""
 
-    def __init__(self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer) -> None:
+    def __init__(
+        self, store: SqlStore, bus: Bus, chains: Chains, signer: Signer, absence: timedelta = timedelta(minutes=15)
+    ) -> None:
         self.signer = signer
         self.windows = Windows(store, bus)
-        """Where matches are watched; a bus that is started rings here."""
+        """Where matches are watched."""
         self._store = store
         self._bus = bus
         self._chains = chains
@@ -140,7 +162,23 @@ class Table:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._players: OrderedDict[str, Known] = OrderedDict()
         self._users: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self.clocks = Clocks(Timekeeping(store.database), self.settle)
+        self.notices = Notices(store, bus, self.clocks.process)
+        self.lobby = Lobby(store, bus, self._paired, self._tell_paired)
+        self._absence = absence
+        self._prepared: list[str] = []
+        """Ids of matches to come, whose chains are made."""
+        self._pairs: dict[str, Done] = {}
         self._telling: set[asyncio.Task[None]] = set()
+
+    def ring(self, channel: str, seq: int) -> None:
+        """What the bus rings: a match has come to `seq`, or something beside it has changed."""
+        if channel.startswith(notices.CHANNEL):
+            self.notices.ring(channel)
+        elif channel.startswith(lobby.CHANNEL):
+            self.lobby.ring(channel)
+        else:
+            self.windows.ring(channel, seq)
 
     # players
 
@@ -196,8 +234,22 @@ class Table:
 
     # commands
 
-    async def create(self, request: Request, settings: Settings, color: Color, auto_roll: bool, entropy: str) -> Done:
-        """Open a match and seat its creator."""
+    async def create(
+        self,
+        request: Request,
+        settings: Settings,
+        color: Color,
+        auto_roll: bool,
+        entropy: str,
+        opponent: str | None = None,
+    ) -> Done:
+        """Open a match and seat its creator. A private match is for `opponent`; an unlisted one gets a code."""
+        private = settings.visibility is Visibility.PRIVATE
+        if private and opponent is None:
+            error = RuleError(Breach.INVALID_SETTINGS, "a private match is for one opponent: say which player")
+            raise Refused(error, None)
+        if opponent is not None and not await self.names([opponent]):
+            raise Refused(RuleError(Breach.PLAYER_NOT_FOUND, f"there is no player {opponent[:40]!r}"), None)
         match_id = new_id()
         command = Create(
             match=match_id,
@@ -206,20 +258,74 @@ class Table:
             player=request.player,
             commitment=self._chains.commitment(match_id, 0),
             entropy=entropy,
+            app=request.app,
+            invited=opponent,
         )
         wishes = (auto_roll, auto_roll)
-        return await self._perform(match_id, request, lambda head, dice: ([command], wishes))
+        done = await self._perform(match_id, request, lambda head, dice: ([command], wishes))
+        match_id = done.head.match.id
+        if settings.visibility is Visibility.UNLISTED and await self._store.invitation(match_id=match_id) is None:
+            await self._invite(match_id)
+        return done
 
-    async def join(self, match_id: str, request: Request, auto_roll: bool, entropy: str) -> Done:
-        """Take the free seat; the second player's joining starts the match."""
+    async def _invite(self, match_id: str) -> Invitation:
+        """A new code for a match; the one before is good no more."""
+        invitation = Invitation(new_code(), datetime.now(UTC) + INVITED)
+        await self._store.put_invitation(match_id, invitation.code, invitation.expires_at)
+        return invitation
+
+    async def invite(self, match_id: str, request: Request) -> Invitation:
+        """A new code for an unlisted match that waits for its second player. Raises Refused."""
+        head = await self.head(match_id, request.player)
+        match = head.match
+        if match.seat_of(request.player) is None:
+            raise Refused(RuleError(Breach.NOT_SEATED, "only who opened the match invites to it"), head)
+        if match.settings.visibility is not Visibility.UNLISTED:
+            raise Refused(RuleError(Breach.INVALID_SETTINGS, "only unlisted matches are joined by a code"), head)
+        if not isinstance(match.phase, Waiting):
+            raise Refused(RuleError(Breach.SEATS_TAKEN, "both seats of this match are taken"), head)
+        return await self._invite(match_id)
+
+    async def invitation(self, match_id: str) -> Invitation | None:
+        """The code by which a match is joined, if it has one."""
+        row = await self._store.invitation(match_id=match_id)
+        return Invitation(row.code, decode_time(row.expires_at)) if row else None
+
+    async def invited_by(self, code: str) -> str:
+        """The match that a code is for. Raises RuleError CODE_UNKNOWN or CODE_EXPIRED."""
+        row = await self._store.invitation(code=read_code(code))
+        if row is None:
+            raise RuleError(Breach.CODE_UNKNOWN, "there is no invitation with this code, or there is a newer one")
+        if decode_time(row.expires_at) <= datetime.now(UTC):
+            raise RuleError(Breach.CODE_EXPIRED, "this invitation has expired: ask for a new one")
+        return row.match_id
+
+    async def join(
+        self, match_id: str, request: Request, auto_roll: bool, entropy: str, *, with_code: bool = False
+    ) -> Done:
+        """Take the free seat; the second player's joining starts the match. An unlisted match wants its code."""
 
         def plan(head: Head | None, dice: Throw) -> _Plan:
-            full = head is not None and head.match.white and head.match.black
-            if head is None or (full and not visible(head.match, request.player)):
+            if head is None or not visible(head.match, request.player):
                 raise _not_found(match_id)
-            taken = head.match.player(Color.WHITE)
-            wishes = (head.auto_roll[0], auto_roll) if taken else (auto_roll, head.auto_roll[1])
-            return [Join(player=request.player, entropy=entropy)], wishes
+            match = head.match
+            unlisted = match.settings.visibility is Visibility.UNLISTED
+            if unlisted and not with_code and isinstance(match.phase, Waiting) and not match.seat_of(request.player):
+                raise RuleError(Breach.CODE_NEEDED, "an unlisted match is joined by the code of its invitation")
+            wishes = (head.auto_roll[0], auto_roll) if match.player(Color.WHITE) else (auto_roll, head.auto_roll[1])
+            return [Join(player=request.player, entropy=entropy, app=request.app)], wishes
+
+        return await self._perform(match_id, request, plan)
+
+    async def decline(self, match_id: str, request: Request) -> Done:
+        """The invited player does not come; the match is off."""
+
+        def plan(head: Head | None, dice: Throw) -> _Plan:
+            if head is None or not visible(head.match, request.player):
+                raise _not_found(match_id)
+            if head.match.invited != request.player:
+                raise RuleError(Breach.NOT_INVITED, "you were not invited to this match")
+            return [Cancel(by=None)], head.auto_roll
 
         return await self._perform(match_id, request, plan)
 
@@ -236,6 +342,51 @@ class Table:
 
         return await self._perform(match_id, request, plan)
 
+    async def absence(self, match: Match, moved_at: datetime) -> timedelta | None:
+        """How long the player who must act has been away since then; None for one who is here, or if nobody must act.
+
+        Time in which no process could serve is nobody's absence.
+        """
+        player_id = match.player(match.to_act) if match.to_act else None
+        if player_id is None:
+            return None
+        await self.clocks.know()
+        presence = (await self.notices.of(match.id)).get(player_id)
+        if presence is not None and presence.present:
+            return None
+        since = max(moved_at, presence.left_at) if presence and presence.left_at else moved_at
+        return datetime.now(UTC) - since - timedelta(microseconds=self.clocks.lost(since))
+
+    async def claimable_at(self, head: Head, viewer: str | None) -> datetime | None:
+        """When the viewer may claim the match from an opponent who stays away; None while that is not foreseen."""
+        match = head.match
+        seat = match.seat_of(viewer) if viewer else None
+        if seat is None or match.settings.clock or match.to_act is not seat.opponent:
+            return None
+        absent = await self.absence(match, head.at)
+        return None if absent is None else datetime.now(UTC) - absent + self._absence
+
+    async def claim(self, match_id: str, request: Request, *, win: bool) -> Done:
+        """End a match without a clock whose opponent stays away: won, or without a winner."""
+        head = await self.head(match_id, request.player)
+        absent = await self.absence(head.match, head.at)
+
+        def make(color: Color, dice: Throw, match: Match) -> Command:
+            seconds = 0 if absent is None else int(absent.total_seconds())
+            command: Command = Claim(by=color, absent=seconds) if win else Cancel(by=color, absent=max(seconds, 1))
+            decide(match, command)  # what the rules say comes first
+            if match != head.match or absent is None:
+                raise RuleError(Breach.OPPONENT_PRESENT, "your opponent is here")
+            if absent < self._absence:
+                raise RuleError(
+                    Breach.OPPONENT_PRESENT,
+                    f"your opponent has been away for {seconds} seconds; "
+                    f"a match is claimed after {int(self._absence.total_seconds())}",
+                )
+            return command
+
+        return await self.act(match_id, request, make)
+
     async def rematch(self, match_id: str, request: Request) -> Done:
         """Propose another match, colours swapped; or accept the other side's proposal, which starts it."""
         if replayed := await self._replayed(request):
@@ -245,6 +396,9 @@ class Table:
         if color is None:
             raise Refused(RuleError(Breach.NOT_SEATED, "only the two players of this match may do that"), head)
         if head.match.winner is None:
+            cancelled = RuleError(Breach.MATCH_CANCELLED, "the match was cancelled")
+            if head.match.ended:
+                raise Refused(cancelled, head)
             raise Refused(RuleError(Breach.MATCH_NOT_OVER, "a rematch can be proposed when the match is over"), head)
         if request.expected_version not in (None, head.version):
             raise Refused(_stale(request, head), head)
@@ -254,6 +408,7 @@ class Table:
         if (await self._store.wishes(match_id)).rematch_by in (None, color):
             try:
                 if await self._store.propose_rematch(match_id, color, head.version, request.key):
+                    self.notices.tell(match_id)
                     return Done(head, [])
             except KeyTaken:
                 replayed = await self._replayed(request)
@@ -285,18 +440,66 @@ class Table:
                 rematch_of=head.match.id,
                 commitment=self._chains.commitment(successor, 0),
                 entropy=head.match.entropy[color is Color.WHITE],
+                app=head.match.apps[color is Color.WHITE],
+                invited=accepter if head.match.settings.visibility is Visibility.PRIVATE else None,
+                series=head.match.series or head.match.id,
             ),
-            Join(player=accepter, entropy=head.match.entropy[color is Color.BLACK]),
+            Join(
+                player=accepter,
+                entropy=head.match.entropy[color is Color.BLACK],
+                app=head.match.apps[color is Color.BLACK],
+            ),
         ]
         white, black = head.auto_roll
         try:
             key_only = Request(player=request.player, key=request.key)
-            return await self._perform(successor, key_only, lambda head, dice: (commands, (black, white)))
+            done = await self._perform(successor, key_only, lambda head, dice: (commands, (black, white)))
+            self.notices.tell(head.match.id)
+            return done
         except Refused:
             existing = await self._newest(successor)
             if existing is None:
                 raise
             return await self._done_already(request, existing)
+
+    async def seek(self, request: Request, settings: Settings, auto_roll: bool, entropy: str, seconds: int) -> SeekRow:
+        """Look for an opponent who wants the same match; it starts at once where somebody does. Raises Refused."""
+        try:
+            decide(None, Create(match="", settings=settings, color=Color.WHITE, player="", entropy=entropy))
+            if len(self._prepared) * 2 <= self.lobby.waiting:
+                self._prepared.append(match_id := new_id())
+                self._chains.commitment(match_id, 0)
+            terms = msgspec.json.encode(settings, order="sorted").decode()
+            key = request.key.key if request.key else None
+            return await self.lobby.seek(
+                request.player, request.app, terms, auto_roll=auto_roll, entropy=entropy, seconds=seconds, key=key
+            )
+        except RuleError as error:
+            raise Refused(error, None) from error
+
+    def _paired(self, first: SeekRow, second: SeekRow) -> Append:
+        """The match of two seeks: the older one's player is white. Called in the thread that writes."""
+        match_id = self._prepared.pop() if self._prepared else new_id()
+        commands: list[Command] = [
+            Create(
+                match=match_id,
+                settings=msgspec.json.decode(first.terms, type=Settings),
+                color=Color.WHITE,
+                player=first.player_id,
+                commitment=self._chains.commitment(match_id, 0),
+                entropy=first.entropy,
+                app=first.app,
+            ),
+            Join(player=second.player_id, entropy=second.entropy, app=second.app),
+        ]
+        wishes = first.auto_roll, second.auto_roll
+        append, self._pairs[match_id] = self._decided(None, Request(player=""), lambda head, dice: (commands, wishes))
+        return append
+
+    def _tell_paired(self, match_id: str) -> None:
+        """A match of two seeks is stored."""
+        if done := self._pairs.pop(match_id, None):
+            self._tell(done)
 
     async def import_match(self, read: ReadMatch) -> tuple[bool, Head]:
         """Store a match that was played elsewhere: whether it was here already, and the match."""
@@ -324,15 +527,16 @@ class Table:
 
     async def _perform(self, match_id: str, request: Request, plan: Callable[[Head | None, Throw], _Plan]) -> Done:
         """Decide what `plan` asks for and append it; again, if the match has moved on meanwhile. Raises Refused."""
-        lock = self._locks.get(match_id)
-        if lock is None:
-            lock = self._locks[match_id] = asyncio.Lock()
-        async with lock:
+        async with self._lock(match_id):
             head, newest = self._heads.get(match_id), False
+            timed_out = False
             for _ in range(ATTEMPTS):
                 if head is None and not newest:
                     head, newest = await self._newest(match_id), True
                 try:
+                    if head is not None and head.match.deadline is not None:
+                        head = await self._settled(head)
+                        timed_out = head.match.ended
                     append, done = self._decided(head, request, plan)
                     await self._recorded(append, done)
                 except RuleError as error:
@@ -341,6 +545,9 @@ class Table:
                         continue
                     if replayed := await self._replayed(request):
                         return replayed
+                    if timed_out and error.breach is Breach.MATCH_OVER and head is not None:
+                        loser = head.match.winner.opponent if head.match.winner else None
+                        error = RuleError(Breach.TIME_IS_UP, f"{loser}'s time has run out")
                     seen = head if head and visible(head.match, request.player) else None
                     raise Refused(error, seen) from error
                 except KeyTaken:
@@ -351,6 +558,43 @@ class Table:
                 else:
                     return done
         raise Refused(RuleError(Breach.CONTENDED, "too many commands for this match at once: send it again"), None)
+
+    def _lock(self, match_id: str) -> asyncio.Lock:
+        """What the commands of this process for a match wait for, one after another."""
+        lock = self._locks.get(match_id)
+        if lock is None:
+            lock = self._locks[match_id] = asyncio.Lock()
+        return lock
+
+    async def settle(self, match_id: str) -> bool:
+        """Give the clock of a match back what outages took, and end the match if it has run out; whether it did."""
+        async with self._lock(match_id):
+            for _ in range(ATTEMPTS):
+                head = await self._newest(match_id)
+                if head is None or head.match.deadline is None:
+                    return False
+                with suppress(Conflict):
+                    return await self._settled(head) is not head
+        return False
+
+    async def _settled(self, head: Head) -> Head:
+        """The match, its clock put right: what outages took is given back, and who has no time has lost.
+
+        Raises Conflict where the match has moved on.
+        """
+        await self.clocks.know()
+        command: Command | None = None
+        match, now = head.match, max(datetime.now(UTC), head.at)
+        if lost := self.clocks.lost(head.at):
+            command = Resume(lost=lost)
+        elif match.deadline is not None and match.to_act and instant(now) >= match.deadline:
+            command = TimeOut(by=match.to_act)
+        if command is None:
+            return head
+        plan = [command], head.auto_roll
+        append, done = self._decided(head, Request(player=""), lambda head, dice: plan)
+        await self._recorded(append, done)
+        return await self._settled(done.head) if done.head.match.deadline is not None else done.head
 
     async def _recorded(self, append: Append, done: Done) -> None:
         """Store what happened, and tell of it: also when whoever asked has gone before it was stored."""
@@ -375,11 +619,17 @@ class Table:
         self._keep(head)
         self.windows.extend(head.match.id, done.steps)
         self._bus.publish(head.match.id, head.version)
+        if head.match.settings.visibility is Visibility.PUBLIC and _is_news(done):
+            self.lobby.tell(head.match.apps[head.match.first_seat is Color.BLACK])
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
     ) -> tuple[Append, Done]:
         """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
+        at = datetime.now(UTC)
+        if head is not None:
+            at = max(at, head.at)
+        now = instant(at)
         commands, auto_roll = plan(head, self._thrown)
         if head is not None and request.expected_version not in (None, head.version):
             raise _stale(request, head)
@@ -389,8 +639,8 @@ class Table:
 
         def apply(command: Command) -> Match:
             nonlocal match
-            for event in decide(match, command):
-                match = evolve(match, event)
+            for event in decide(match, command, now):
+                match = evolve(match, event, now)
                 events.append(event)
                 states.append(match)
             assert match is not None
@@ -402,9 +652,6 @@ class Table:
             after = apply(command)
         while rolls_by_itself(after, lambda color: auto_roll[color is Color.BLACK]):
             after = apply(self._thrown(after, after.phase.color if isinstance(after.phase, OnRoll) else None, ""))
-        at = datetime.now(UTC)
-        if head is not None:
-            at = max(at, head.at)
         recorded = record(head.hash if head else GENESIS, head.version if head else 0, at, events)
         wishes = auto_roll if head is None or auto_roll != head.auto_roll else None
         append = Append(match=after, recorded=recorded, auto_roll=wishes, key=request.key)
@@ -467,29 +714,25 @@ class Table:
         """The position of the newest event of all."""
         return await self._store.position()
 
+    async def series(self, first: str) -> list[tuple[str, int, int]]:
+        """The players of the series that began with a match: who (its white first), matches won, and points."""
+        return await self._store.series(first)
+
     async def rematch_of(self, match_id: str) -> tuple[Color | None, Head | None]:
         """Who has proposed a rematch of this match, and the rematch if it has begun."""
         wishes = await self._store.wishes(match_id)
         proposed_by = Color(wishes.rematch_by) if wishes.rematch_by else None
         return proposed_by, await self._newest(rematch_id(match_id)) if proposed_by else None
 
-    async def newest(
-        self,
-        viewer: str | None,
-        *,
-        first: int,
-        before: tuple[str, str] | None,
-        status: Status | None,
-        player: str | None,
-    ) -> list[MatchRow]:
+    async def newest(self, viewer: str | None, **page: Any) -> list[MatchRow]:
         """A page of the newest matches that `viewer` finds in lists; see SqlStore.newest."""
-        return await self._store.newest(first=first, before=before, status=status, player=player, viewer=viewer)
+        return await self._store.newest(viewer=viewer, **page)
 
     async def lines(self, head: Head, after: int) -> AsyncIterator[str]:
         """The log after a number, up to this version, as lines of NDJSON; a finished one ends with its signed head."""
         async for line in self._store.lines(head.match.id, after, head.version):
             yield line
-        if head.match.winner:
+        if head.match.ended:
             yield signed_head(head.match.id, head.version, head.hash, self.signer)
 
     async def proof(self, match: Match, version: int, hash_: str) -> Proof:
@@ -504,7 +747,7 @@ class Table:
             proven = verified.proven
             created = verified.records[0].event
             commitment = created.commitment if isinstance(created, Created) else None
-        signature = self.signer.sign(SignedHead(hash_, match.id, version)) if match.winner else None
+        signature = self.signer.sign(SignedHead(hash_, match.id, version)) if match.ended else None
         return Proof(
             problem=problem,
             rolls=match.rolls,
@@ -525,10 +768,19 @@ class Table:
         Raises RuleError MATCH_NOT_FOUND, and STALE_VERSION for an `after` that the match has not come to.
         """
         head = await self.watchable(match_id, after, viewer)
-        steps = self.windows.past if head.match.winner else self.windows.steps
-        async with aclosing(steps(match_id, after)) as found:
-            async for step in found:
-                yield step
+        steps = self.windows.past if head.match.ended else self.windows.steps
+        seated = viewer is not None and head.match.seat_of(viewer) is not None
+        with self.notices.here(match_id, viewer) if viewer and seated else nullcontext():
+            async with aclosing(steps(match_id, after)) as found:
+                async for step in found:
+                    yield step
+
+    async def watch_beside(self, match_id: str, viewer: str | None) -> AsyncGenerator[Notice]:
+        """What is told beside the log of a match. Raises RuleError MATCH_NOT_FOUND."""
+        await self.head(match_id, viewer)
+        async with aclosing(self.notices.watch(match_id)) as notices:
+            async for notice in notices:
+                yield notice
 
     async def watchable(self, match_id: str, after: int, viewer: str | None) -> Head:
         """A match that `viewer` may watch from number `after` on, as this process knows it. Raises as `watch` does."""
@@ -544,19 +796,19 @@ class Table:
     async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
         match: Match | None = None
         for recorded in await self._store.read(match_id, 0, until):
-            match = evolve(match, recorded.event)
+            match = evolve(match, recorded.event, recorded.instant)
             if recorded.seq > after:
                 yield Step(recorded, match)
 
     async def _newest(self, match_id: str, row: MatchRow | None = None) -> Head | None:
         """The match as the store has it now, or as it had it when it gave `row`; None if there is none."""
         known = self._heads.get(match_id)
-        if known is not None and (known.match.winner or (row and row.version <= known.version)):
+        if known is not None and (known.match.ended or (row and row.version <= known.version)):
             return known
         records = await self._store.read(match_id, known.version if known else 0)
         if not records:
             return known
-        match = fold((recorded.event for recorded in records), known.match if known else None)
+        match = replay(records, known.match if known else None)
         if known is not None and not any(isinstance(recorded.event, Joined) for recorded in records):
             auto_roll = known.auto_roll
         else:
@@ -577,14 +829,20 @@ class Table:
 
 
 def visible(match: Match, viewer: str | None) -> bool:
-    """Whether `viewer` (None: anybody) may see the match: a private one is for its players."""
+    """Whether `viewer` (None: anybody) may see the match: a private one is for its players and the invited."""
     private = match.settings.visibility is Visibility.PRIVATE
-    return not private or (viewer is not None and match.seat_of(viewer) is not None)
+    return not private or (viewer is not None and (match.seat_of(viewer) is not None or viewer == match.invited))
 
 
-def rematch_id(match_id: str) -> str:
-    """The id of a match's rematch: one only, whoever accepts and however often."""
-    return id_from(f"rematch of {match_id}")
+def _is_news(done: Done) -> bool:
+    """Whether a lobby shows what has happened: somebody sat down, a game was won, or the match has ended."""
+    first = done.steps[0]
+    return (
+        isinstance(first.recorded.event, Created | Joined)
+        or done.head.match.ended
+        or len(done.head.match.results) > len(first.match.results)
+        or (first.match.results != () and isinstance(first.match.phase, Opening))
+    )
 
 
 def _head_of(append: Append, auto_roll: tuple[bool, bool]) -> Head:

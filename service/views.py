@@ -4,11 +4,13 @@ Fields are plain attributes where they cost nothing, and boards are lists of num
 costs. Points are numbered from 1 (home) to 24 by whoever is meant, 25 is the bar and 0 is off.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Generic, Self, TypeVar
 
+import msgspec
 import strawberry
 from strawberry import ID
 from strawberry.relay import PageInfo
@@ -17,17 +19,32 @@ from domain import events
 from domain.board import BAR, OFF, Board, CheckerMove, Color, Play
 from domain.breach import Breach, RuleError
 from domain.events import Stake, Visibility
-from domain.match import Crawford, End, LastPlay, Match, OnRoll, Opening, Over, ToAnswer, ToPlay, Waiting
+from domain.match import (
+    SECOND,
+    CalledOff,
+    Crawford,
+    End,
+    LastPlay,
+    Match,
+    OnRoll,
+    Opening,
+    Over,
+    ToAnswer,
+    ToPlay,
+    Waiting,
+)
 from domain.notation import format_play
 from domain.plays import destinations, legal_plays
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, position_of
 from domain.rules import Action, allowed_actions
-from infra.log import decode_time
-from infra.store import Status
+from infra.log import decode_time, moment
+from infra.presence import Presence
+from infra.store import MatchRow, SeekRow, Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
-from service.table import Head, Known, Proof
+from service.notices import Notice as Noticed
+from service.table import Head, Known, Proof, Table
 from service.windows import Step
 
 Info = strawberry.Info[Context, None]
@@ -43,6 +60,7 @@ class Phase(StrEnum):
     TO_PLAY = "to_play"
     TO_ANSWER = "to_answer"
     OVER = "over"
+    CANCELLED = "cancelled"
 
 
 _PHASES = {
@@ -52,6 +70,7 @@ _PHASES = {
     ToPlay: Phase.TO_PLAY,
     ToAnswer: Phase.TO_ANSWER,
     Over: Phase.OVER,
+    CalledOff: Phase.CANCELLED,
 }
 
 for kind, name, description in (
@@ -62,7 +81,7 @@ for kind, name, description in (
     (Stake, "Stake", "What a resignation gives up: one, two or three times the cube, or the whole match."),
     (End, "End", "How a game ended."),
     (Action, "Action", "What a player can do, by the name of its mutation."),
-    (Status, "Status", "Where a match is in its life: waiting for a second player, being played, finished."),
+    (Status, "Status", "Where a match is in its life: waiting for a second player, being played, finished, cancelled."),
     (Breach, "RefusalCode", "Why a command was refused: a closed list."),
 ):
     strawberry.enum(kind, name=name, description=description)
@@ -87,6 +106,17 @@ class Player:
         return cls(id=ID(id), name=known.name, app=known.app or None, bot=known.bot)
 
 
+@strawberry.type(description="Whether a player watches the match by a socket or stream of its own.", name="Presence")
+class PresenceView:
+    present: bool = strawberry.field(description="Whether it does now.")
+    away_since: datetime | None = strawberry.field(description="Since when it has not, UTC; null for one who is here.")
+
+    @classmethod
+    def of(cls, presence: Presence) -> Self:
+        """The view of a presence."""
+        return cls(present=presence.present, away_since=None if presence.present else presence.left_at)
+
+
 @strawberry.type(description="One side of a match, seen from its own end of the board.")
 class Seat:
     color: Color = strawberry.field(description="Which side this is.")
@@ -97,6 +127,12 @@ class Seat:
     )
     player_id: strawberry.Private[str | None]
     board: strawberry.Private[Board]
+    match_id: strawberry.Private[str]
+
+    @strawberry.field(description="Whether the player is there; null for one who never was, and for a free seat.")
+    async def presence(self, info: Info) -> PresenceView | None:
+        found = (await info.context.table.notices.of(self.match_id)).get(self.player_id or "")
+        return PresenceView.of(found) if found else None
 
     @strawberry.field(description="The race: pips still needed to bear everything off; a checker on the bar needs 25.")
     def pips(self) -> int:
@@ -122,6 +158,24 @@ class Sandbox:
     dice: list[list[int]] = strawberry.field(description="The first rolls, in order.")
 
 
+@strawberry.type(description="How long each player may think.")
+class ClockSettings:
+    reserve: int = strawberry.field(description="Seconds for each player and the whole match.")
+    delay: int = strawberry.field(description="Seconds for each turn, before the reserve runs; what is left is lost.")
+
+
+@strawberry.type(
+    description="The clock at a version. The time left of who must act is: its reserve, less what has passed since "
+    "`since` beyond the delay."
+)
+class Clock:
+    white: float = strawberry.field(description="Seconds of white's reserve when the clock last changed sides.")
+    black: float = strawberry.field(description="Seconds of black's reserve then.")
+    running: Color | None = strawberry.field(description="Whose clock runs; null while nobody's does.")
+    since: datetime | None = strawberry.field(description="When it began to run, UTC.")
+    deadline: datetime | None = strawberry.field(description="When it will have run out, UTC.")
+
+
 @strawberry.type(description="What is agreed before the first roll.")
 class Settings:
     length: int | None = strawberry.field(description="Points that win the match; null is a money game: one game.")
@@ -131,6 +185,8 @@ class Settings:
     automatic_doubles: int = strawberry.field(description="Money only: opening ties that double the centred cube.")
     visibility: Visibility = strawberry.field(description="Who may see the match.")
     sandbox: Sandbox | None = strawberry.field(description="Scripted dice and start position; null for a real match.")
+    clock: ClockSettings | None = strawberry.field(description="How long each may think; null without a clock.")
+    rated: bool = strawberry.field(description="Whether the result changes the players' ratings.")
 
 
 @strawberry.type(description="The board as one side sees it.", name="Board")
@@ -213,6 +269,16 @@ class Rematch:
     )
 
 
+@strawberry.type(description="How an unlisted match is joined by somebody who was told.", name="Invitation")
+class InvitationView:
+    join_code: str = strawberry.field(description="Good for one player, once: ten letters and digits.")
+    expires_at: datetime = strawberry.field(description="Until when, UTC.")
+
+    @strawberry.field(description="The path of a page that says what the match is, on this server.")
+    def link(self) -> str:
+        return f"/join/{self.join_code}"
+
+
 @strawberry.type(description="An item and where it stands in its list.")
 class Edge(Generic[T]):
     cursor: str = strawberry.field(description="Give it as `after` to continue behind this item.")
@@ -236,6 +302,54 @@ class Connection(Generic[T]):
                 end_cursor=items[-1][0] if items else None,
             ),
         )
+
+
+@strawberry.type(description="A player's score over a series of rematches.")
+class SeriesScore:
+    player: Player = strawberry.field(description="Who.")
+    matches: int = strawberry.field(description="Matches won.")
+    points: int = strawberry.field(description="Points won in all of them, those of a match under way included.")
+
+
+@strawberry.type(description="A match and all its rematches.")
+class Series:
+    id: ID = strawberry.field(description="The first match.")
+
+    @strawberry.field(description="The score of both players, white of the first match first.")
+    async def scores(self, info: Info) -> list[SeriesScore]:
+        table = info.context.table
+        scores = await table.series(self.id)
+        players = await table.players([player for player, _, _ in scores])
+        return [
+            SeriesScore(player=Player.of(player, players.get(player)), matches=matches, points=points)
+            for player, matches, points in scores
+        ]
+
+    @strawberry.field(description="The matches that you may find, newest first.")
+    async def matches(
+        self, info: Info, first: First = None, after: After = None
+    ) -> Connection[Annotated["MatchView", strawberry.lazy("service.views")]]:
+        length, before, table = page_length(first), match_cursor(after), info.context.table
+        rows = await table.newest(info.context.viewer, first=length + 1, before=before, series=self.id)
+        return await match_page(table, rows, length, first_page=after is None)
+
+
+@strawberry.type(description="A player is there, or is away.")
+class PresenceNotice:
+    color: Color = strawberry.field(description="Whose seat.")
+    presence: PresenceView = strawberry.field(description="How it is now.")
+
+
+@strawberry.type(description="A rematch is proposed, or has started.")
+class RematchNotice:
+    proposed_by: Color = strawberry.field(description="Who proposed it, by colour in this match.")
+    match_id: ID | None = strawberry.field(description="The new match, once it has started.")
+
+
+Notice = Annotated[
+    PresenceNotice | RematchNotice,
+    strawberry.union("Notice", description="What is told beside the log of a match, and is not in it."),
+]
 
 
 @strawberry.type(name="Match", description="A match at one version of its log.")
@@ -262,7 +376,7 @@ class MatchView:
     def of(cls, match: Match, version: int, at: datetime, hash_: str) -> Self:
         """The view of a match at a version."""
         phase, settings = match.phase, match.settings
-        finished = match.winner is not None
+        finished = match.ended
         return cls(
             id=ID(match.id),
             version=version,
@@ -281,9 +395,13 @@ class MatchView:
                 )
                 if settings.sandbox
                 else None,
+                clock=ClockSettings(reserve=settings.clock.reserve, delay=settings.clock.delay)
+                if settings.clock
+                else None,
+                rated=settings.rated,
             ),
             phase=_PHASES[type(phase)],
-            to_act=phase.color if isinstance(phase, OnRoll | ToPlay | ToAnswer) else None,
+            to_act=match.to_act,
             turn=match.turn,
             white=_seat(match, Color.WHITE),
             black=_seat(match, Color.BLACK),
@@ -398,6 +516,31 @@ class MatchView:
     def gnu_match_id(self) -> str:
         return format_gnu_match_id(position_of(self.state))
 
+    @strawberry.field(description="The clock; null in a match without one.")
+    def clock(self) -> Clock | None:
+        match = self.state
+        if match.clocks is None:
+            return None
+        return Clock(
+            white=match.clocks.white / SECOND,
+            black=match.clocks.black / SECOND,
+            running=match.to_act,
+            since=moment(match.clocks.since) if match.to_act else None,
+            deadline=None if match.deadline is None else moment(match.deadline),
+        )
+
+    @strawberry.field(description="The player for whom a private match is.")
+    async def invited(self, info: Info) -> Player | None:
+        return await player_view(info, self.state.invited)
+
+    @strawberry.field(description="How an unlisted match is joined; told to who has opened it, while it waits.")
+    async def invitation(self, info: Info) -> InvitationView | None:
+        viewer, match = info.context.viewer, self.state
+        if viewer is None or not isinstance(match.phase, Waiting) or match.seat_of(viewer) is None:
+            return None
+        invitation = await info.context.table.invitation(match.id)
+        return InvitationView(join_code=invitation.code, expires_at=invitation.expires_at) if invitation else None
+
     @strawberry.field(description="When the match was created, UTC.")
     async def created_at(self, info: Info) -> datetime:
         row = await info.context.table.row(self.state.id)
@@ -407,6 +550,18 @@ class MatchView:
     @strawberry.field(description="The match of which this one is the rematch.")
     def rematch_of(self) -> ID | None:
         return ID(self.state.rematch_of) if self.state.rematch_of else None
+
+    @strawberry.field(description="This match and all its rematches.")
+    def series(self) -> Series:
+        return Series(id=ID(self.state.series or self.state.id))
+
+    @strawberry.field(
+        description="From when on you may claim this match without a clock from an opponent who stays away; null while "
+        "the opponent is there or need not act."
+    )
+    async def claimable_at(self, info: Info) -> datetime | None:
+        table, viewer = info.context.table, info.context.viewer
+        return await table.claimable_at(await table.head(self.state.id, viewer), viewer)
 
     @strawberry.field(description="The rematch of this match, once it is proposed.")
     async def rematch(self, info: Info) -> Rematch | None:
@@ -435,6 +590,53 @@ class MatchView:
         steps = await info.context.table.steps(self.state.id, start, until)
         items = [(str(step.recorded.seq), event_view(step)) for step in steps]
         return Connection.of(items, until < self.version, first_page=start == 0)
+
+
+@strawberry.type(description="Somebody looks for an opponent.")
+class Seek:
+    id: ID = strawberry.field(description="Stands for the seek.")
+    length: int | None = strawberry.field(description="Points that win the match; null is a money game.")
+    clock: ClockSettings | None = strawberry.field(description="How long each may think; null without a clock.")
+    rated: bool = strawberry.field(description="Whether the result changes the players' ratings.")
+    created_at: datetime = strawberry.field(description="When it was opened, UTC.")
+    expires_at: datetime = strawberry.field(description="Until when it is open, UTC.")
+    match_id: ID | None = strawberry.field(description="The match that it has led to; null while it is not paired.")
+    player_id: strawberry.Private[str]
+
+    @strawberry.field(description="Who seeks.")
+    async def player(self, info: Info) -> Player | None:
+        return await player_view(info, self.player_id)
+
+    @strawberry.field(description="The match that it has led to, as it stands.")
+    async def match(self, info: Info) -> MatchView | None:
+        if self.match_id is None:
+            return None
+        return MatchView.at_head(await info.context.table.head(self.match_id, info.context.viewer))
+
+    @classmethod
+    def of(cls, row: SeekRow) -> Self:
+        """The view of a seek."""
+        terms = msgspec.json.decode(row.terms, type=events.Settings)
+        return cls(
+            id=ID(row.id),
+            length=terms.length,
+            clock=ClockSettings(reserve=terms.clock.reserve, delay=terms.clock.delay) if terms.clock else None,
+            rated=terms.rated,
+            created_at=decode_time(row.created_at),
+            expires_at=decode_time(row.expires_at),
+            match_id=ID(row.match_id) if row.match_id else None,
+            player_id=row.player_id,
+        )
+
+
+@strawberry.type(description="What has come to the lobby and gone from it; the first one is all that is there.")
+class LobbyUpdate:
+    seeks_opened: list[Seek] = strawberry.field(description="Seeks that are open now.")
+    seeks_closed: list[Seek] = strawberry.field(description="Seeks that are not any more: paired, cancelled, expired.")
+    matches_listed: list[MatchView] = strawberry.field(
+        description="Public matches that wait or are played; one whose players or score have changed is here again."
+    )
+    matches_unlisted: list[ID] = strawberry.field(description="Matches that have ended, or are no longer shown.")
 
 
 @strawberry.interface(name="Event", description="Something that happened, in its place in the log.")
@@ -520,7 +722,32 @@ class Resigned(EventView):
     stake: Stake = strawberry.field(description="What it gives up.")
 
 
-EVENT_TYPES = (Created, Joined, Committed, Rolled, Moved, Doubled, Accepted, Refused, Resigned)
+@strawberry.type(description="A player's time has run out, which loses the match.")
+class TimedOut(EventView):
+    by: Color = strawberry.field(description="Whose time it was.")
+
+
+@strawberry.type(description="The service was out of order for a while, and the clock that ran has got that time back.")
+class Resumed(EventView):
+    lost: float = strawberry.field(description="Seconds.")
+
+
+@strawberry.type(description="A player has claimed a match without a clock from an opponent who stayed away.")
+class Claimed(EventView):
+    by: Color = strawberry.field(description="Who claimed it.")
+    absent: int = strawberry.field(description="Seconds for which the opponent had been away.")
+
+
+@strawberry.type(description="The match is off, and nobody has won.")
+class Cancelled(EventView):
+    by: Color | None = strawberry.field(description="Who cancelled it; null for the invited player, who declined.")
+    absent: int = strawberry.field(description="Seconds for which the opponent had been away; 0 before the start.")
+
+
+EVENT_TYPES = (
+    Created, Joined, Committed, Rolled, Moved, Doubled, Accepted, Refused, Resigned, TimedOut, Resumed, Claimed,
+    Cancelled,
+)  # fmt: skip
 
 
 @strawberry.type(description="The command took effect.")
@@ -539,6 +766,10 @@ class Refusal:
     current: MatchView | None = strawberry.field(description="The match as it stands, where you may see it.")
 
 
+InvitationAnswer = Annotated[
+    InvitationView | Refusal, strawberry.union("InvitationAnswer", description="The new code, or why there is none.")
+]
+SeekAnswer = Annotated[Seek | Refusal, strawberry.union("SeekAnswer", description="The seek, or why there is none.")]
 Answer = Annotated[Happened | Refusal, strawberry.union("Answer", description="What happened, or why nothing did.")]
 
 
@@ -580,6 +811,53 @@ def event_view(step: Step) -> EventView:
             return Refused(kind="refused", by=event.by, **place)
         case events.Resigned():
             return Resigned(kind="resigned", by=event.by, stake=event.stake, **place)
+        case events.TimedOut():
+            return TimedOut(kind="timed_out", by=event.by, **place)
+        case events.Resumed():
+            return Resumed(kind="resumed", lost=event.lost / SECOND, **place)
+        case events.Claimed():
+            return Claimed(kind="claimed", by=event.by, absent=event.absent, **place)
+        case events.Cancelled():
+            return Cancelled(kind="cancelled", by=event.by, absent=event.absent, **place)
+
+
+def notice_view(notice: Noticed) -> Notice:
+    """The GraphQL type of what is told beside a log."""
+    if notice.presence is None:
+        return RematchNotice(proposed_by=notice.color, match_id=ID(notice.rematch) if notice.rematch else None)
+    return PresenceNotice(color=notice.color, presence=PresenceView.of(notice.presence))
+
+
+async def player_view(info: Info, player_id: str | None) -> Player | None:
+    """The GraphQL type of a player; None if there is none."""
+    players = await info.context.table.players([player_id]) if player_id else {}
+    return Player.of(player_id, players[player_id]) if player_id and players else None
+
+
+_CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)
+
+
+def match_cursor(after: str | None) -> tuple[str, str] | None:
+    """Where a page of matches begins, by the cursor before it. Raises ApiError BAD_INPUT."""
+    if after is None:
+        return None
+    if not _CURSOR.fullmatch(after):
+        raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
+    created_at, _, match_id = after.partition("~")
+    return created_at, match_id
+
+
+async def match_page(table: Table, rows: Sequence[MatchRow], length: int, *, first_page: bool) -> Connection[MatchView]:
+    """A page of matches, of rows one more than it is long if there is more."""
+    page = rows[:length]
+    await table.names({id_ for row in page for id_ in (row.white, row.black) if id_})
+    heads = await table.heads(page)
+    items = [
+        (f"{row.created_at}~{row.id}", MatchView.at_head(head))
+        for row, head in zip(page, heads, strict=True)
+        if head is not None
+    ]
+    return Connection.of(items, len(rows) > length, first_page=first_page)
 
 
 def fairness_view(proof: Proof) -> Fairness:
@@ -627,6 +905,7 @@ def _seat(match: Match, color: Color) -> Seat:
         checkers=list(match.board.side(color)),
         player_id=match.player(color),
         board=match.board,
+        match_id=match.id,
     )
 
 

@@ -118,7 +118,7 @@ class Windows:
                             after = last.recorded.seq
                             yield last
                             await asyncio.sleep(0)
-                elif window.last is not None and window.last.match.winner:
+                elif window.last is not None and window.last.match.ended:
                     return
                 elif window.failure is not None:
                     raise window.failure.with_traceback(None)
@@ -241,7 +241,7 @@ class Windows:
             if recorded.seq != seq:
                 raise _damaged(match_id, seq)
             try:
-                match = evolve(match, recorded.event)
+                match = evolve(match, recorded.event, recorded.instant)
             except AssertionError as error:
                 raise _damaged(match_id, seq) from error
             steps.append(Step(recorded, match))

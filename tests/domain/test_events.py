@@ -9,6 +9,9 @@ import pytest
 from domain.board import CheckerMove, Color, Dice
 from domain.events import (
     Accepted,
+    Cancelled,
+    Claimed,
+    Clock,
     Committed,
     Created,
     Doubled,
@@ -17,10 +20,12 @@ from domain.events import (
     Moved,
     Refused,
     Resigned,
+    Resumed,
     Rolled,
     Sandbox,
     Settings,
     Stake,
+    TimedOut,
     Visibility,
 )
 
@@ -67,6 +72,25 @@ LINES = {
         '"visibility":"public"}}',
         Created(match="m1", settings=Settings(length=7), color=WHITE, rules=1, imported="mat"),
     ),
+    "created for one opponent, with a clock, rated, in a series": (
+        '{"color":"white","commitment":"ab12","imported":null,"invited":"p2","kind":"created","match":"m3",'
+        '"rematchOf":"m2","rules":1,"series":"m1","settings":{"automaticDoubles":0,"clock":{"delay":12,"reserve":840},'
+        '"crawford":true,"cubeLimit":64,"jacoby":false,"length":7,"rated":true,"sandbox":null,"visibility":"private"}}',
+        Created(
+            match="m3",
+            settings=Settings(length=7, visibility=Visibility.PRIVATE, clock=Clock(reserve=840, delay=12), rated=True),
+            color=WHITE,
+            rules=1,
+            commitment="ab12",
+            rematch_of="m2",
+            invited="p2",
+            series="m1",
+        ),
+    ),
+    "joined from an app": (
+        '{"app":"wood","color":"black","entropy":"hm","kind":"joined","player":"p1"}',
+        Joined(color=BLACK, player="p1", entropy="hm", app="wood"),
+    ),
     "joined with entropy": (
         '{"color":"black","entropy":"hm","kind":"joined","player":"p1"}',
         Joined(color=BLACK, player="p1", entropy="hm"),
@@ -104,6 +128,11 @@ LINES = {
         '{"by":"black","kind":"resigned","stake":"match"}',
         Resigned(by=BLACK, stake=Stake.MATCH),
     ),
+    "timed out": ('{"by":"black","kind":"timed_out"}', TimedOut(by=BLACK)),
+    "resumed": ('{"kind":"resumed","lost":12000000}', Resumed(lost=12_000_000)),
+    "claimed": ('{"absent":900,"by":"white","kind":"claimed"}', Claimed(by=WHITE, absent=900)),
+    "cancelled": ('{"absent":0,"by":"white","kind":"cancelled"}', Cancelled(by=WHITE)),
+    "declined": ('{"absent":0,"by":null,"kind":"cancelled"}', Cancelled(by=None)),
 }
 
 encoder = msgspec.json.Encoder(order="sorted")
@@ -114,10 +143,14 @@ decoder = msgspec.json.Decoder(Event)
 def test_a_stored_line_is_read_for_ever_and_all_it_says_is_written_again(line: str, event: Event) -> None:
     """Fields that an event has gained since are added with their defaults, and nothing else changes."""
     assert decoder.decode(line) == event
-    written = json.loads(encoder.encode(event))
-    assert {name: written[name] for name in json.loads(line)} == json.loads(line)
-    if set(written) == set(json.loads(line)):
-        assert encoder.encode(event).decode() == line
+    assert of_these(json.loads(encoder.encode(event)), json.loads(line)) == json.loads(line)
+
+
+def of_these(written: Any, read: Any) -> Any:
+    """What is written, without the fields that are not in what is read."""
+    if isinstance(read, dict) and isinstance(written, dict):
+        return {name: of_these(written[name], read[name]) for name in read}
+    return written
 
 
 def test_each_kind_has_a_line_in_its_newest_form() -> None:
@@ -126,9 +159,12 @@ def test_each_kind_has_a_line_in_its_newest_form() -> None:
         assert any(encoder.encode(decoder.decode(line)).decode() == line for line in lines), kind
 
 
-def test_each_of_the_nine_kinds_has_its_line() -> None:
+def test_each_kind_has_its_line() -> None:
     kinds = {json.loads(line)["kind"] for line, _ in LINES.values()}
-    assert kinds == {"created", "joined", "committed", "rolled", "moved", "doubled", "accepted", "refused", "resigned"}
+    assert kinds == {
+        "created", "joined", "committed", "rolled", "moved", "doubled", "accepted", "refused", "resigned", "timed_out",
+        "resumed", "claimed", "cancelled",
+    }  # fmt: skip
     assert {type(event) for _, event in LINES.values()} == set(get_args(Event))
 
 
@@ -149,7 +185,7 @@ def changed(line: str, **fields: Any) -> str:
 
 STRANGE = {
     "no kind": without(LINES["doubled"][0], "kind"),
-    "a kind of later times": changed(LINES["doubled"][0], kind="timed_out"),
+    "a kind of later times": changed(LINES["doubled"][0], kind="beavered"),
     "a kind in capitals": changed(LINES["doubled"][0], kind="Doubled"),
     "a field too many": changed(LINES["doubled"][0], value=2),
     "a field of later times in the settings": changed(LINES["created"][0], settings={"length": 7, "beavers": True}),

@@ -7,9 +7,10 @@ import pytest
 
 from domain.board import Board, CheckerMove, Color, Dice
 from domain.breach import Breach, RuleError
-from domain.commands import Accept, Command, Create, Double, Join, Move, Refuse, Resign, Roll
+from domain.commands import Accept, Cancel, Command, Create, Double, Join, Move, Refuse, Resign, Roll
 from domain.events import (
     Accepted,
+    Cancelled,
     Created,
     Doubled,
     Event,
@@ -935,10 +936,12 @@ def test_the_table_rolls_nothing_before_the_start_and_after_the_end() -> None:
 
 
 JOIN, ROLL, MOVE, DOUBLE = Action.JOIN, Action.ROLL, Action.MOVE, Action.DOUBLE
+CANCEL, DECLINE = Action.CANCEL, Action.DECLINE
 ACCEPT, REFUSE, RESIGN, REMATCH = Action.ACCEPT, Action.REFUSE, Action.RESIGN, Action.REMATCH
 ACTIONS = {
     # the match, what white may do, black, somebody without a seat
-    "a seat is free": (fold([created(), Joined(color=WHITE, player="ann")]), [], [], [JOIN]),
+    "a seat is free": (fold([created(), Joined(color=WHITE, player="ann")]), [CANCEL], [], [JOIN]),
+    "cancelled": (fold([created(), Joined(color=WHITE, player="ann"), Cancelled(by=WHITE)]), [], [], []),
     "both seats free": (fold([created()]), [], [], [JOIN]),
     "about to open": (after(), [], [], []),
     "on roll": (ALIVE, [ROLL, DOUBLE, RESIGN], [RESIGN], []),
@@ -994,6 +997,8 @@ def commands_for(match: Match, action: Action, by: Color) -> list[Command]:
             return [Accept(by=by)]
         case Action.REFUSE:
             return [Refuse(by=by)]
+        case Action.CANCEL:
+            return [Cancel(by=by)]
         case Action.RESIGN:
             return [Resign(by=by, stake=stake) for stake in Stake]
         case _:
@@ -1011,7 +1016,7 @@ def is_legal(match: Match, command: Command) -> bool:
 @pytest.mark.parametrize("match", [row[0] for row in ACTIONS.values()], ids=ACTIONS.keys())
 def test_an_action_is_allowed_exactly_when_the_law_accepts_it(match: Match) -> None:
     for color in Color:
-        for action in set(Action) - {JOIN, REMATCH}:
+        for action in set(Action) - {JOIN, REMATCH, DECLINE}:
             accepted = any(is_legal(match, command) for command in commands_for(match, action, color))
             assert (action in allowed_actions(match, color)) is accepted, (color, action)
     assert (JOIN in allowed_actions(match, None)) is is_legal(match, Join(player="eve"))

@@ -283,7 +283,10 @@ async def test_who_may_only_watch_reads_and_subscribes_and_does_nothing(
 ) -> None:
     watcher, player = await user(server, ED, "scoped", scope="watch"), await user(server, ED, "scoped")
     assert watcher.player_id == player.player_id
-    match_id = await player.create("{length: 1, visibility: PRIVATE}")
+    friend = await user(server, ED, "friend")
+    match_id = await player.create("{length: 1, visibility: PRIVATE}", f', opponent: "{friend.player_id}"')
+    await friend.close()
+    assert (await watcher.ask("{ seeks(mine: true) { edges { cursor } } }"))["seeks"]["edges"] == []
     assert (await watcher.match(match_id, "viewerColor"))["viewerColor"] == "WHITE"
     async for event in watcher.watch(match_id):
         assert event["kind"] == "created"
@@ -435,10 +438,10 @@ async def test_keys_at_a_url_rotate_without_a_restart_and_are_used_while_it_is_d
             return code(await asked(http, key.token(APP))) is None
 
         await until(lambda: takes(ED))
-        hits = site.hits
+        hits, begun = site.hits, time.monotonic()
         flood = await asyncio.gather(*(asked(http, studio_key("ES256", "es").token(APP, f"{n}")) for n in range(50)))
         assert {code(answer) for answer in flood} == {"TOKEN_KEY_UNKNOWN"}
-        assert site.hits <= hits + 1
+        assert site.hits <= hits + 1 + (time.monotonic() - begun) / 0.5
         site.body = key_set([ED, ES])
         await until(lambda: takes(ES))
         site.stop()

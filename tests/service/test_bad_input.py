@@ -966,7 +966,7 @@ async def test_a_key_with_other_input_is_refused(guest: Guest) -> None:
         pytest.param("settings: {length: 1}", "settings: {length: 2}", id="settings"),
         pytest.param("settings: {length: 1}", "settings: {length: 1}, color: BLACK", id="colour"),
         pytest.param("settings: {length: 1}", "settings: {length: 1}, autoRoll: false", id="autoRoll"),
-        pytest.param("settings: {length: 1}", "settings: {length: 1, visibility: PRIVATE}", id="visibility"),
+        pytest.param("settings: {length: 1}", "settings: {length: 1, visibility: UNLISTED}", id="visibility"),
         pytest.param("settings: {sandbox: {}}", "settings: {sandbox: {dice: [[3, 1]]}}", id="sandbox"),
         pytest.param("settings: {sandbox: {}}", "settings: {}", id="no sandbox"),
     ],

@@ -43,7 +43,11 @@ def sandbox(start: str | None = None, dice: str = "", more: str = "") -> str:
 
 async def seated(white: Client, black: Client, settings: str, create: str = "", join: str = "") -> str:
     """The id of a match that white has created and black has joined."""
+    if "PRIVATE" in settings:
+        create += f' opponent: "{black.player_id}"'
     match_id = await white.create(settings, f" {create}")
+    if "UNLISTED" in settings:
+        join += f' code: "{(await white.match(match_id, "invitation { joinCode }"))["invitation"]["joinCode"]}"'
     await black.happens("joinMatch", f'matchId: "{match_id}" {join}')
     return match_id
 
@@ -104,7 +108,7 @@ async def test_a_match_waits_for_its_second_player(server: Any, guest: Guest) ->
     assert match["white"]["player"] == {"id": ann.player_id, "name": "Ann"}
     assert match["black"]["player"] is None
     assert match["viewerColor"] == "WHITE"
-    assert match["allowedActions"] == []
+    assert match["allowedActions"] == ["CANCEL"]
     seen = await bob.match(match["id"])
     assert (seen["viewerColor"], seen["allowedActions"]) == (None, ["JOIN"])
     joined = await bob.happens("joinMatch", f'matchId: "{match["id"]}"')
@@ -914,8 +918,8 @@ async def test_a_refusal_of_settings_names_all_that_is_wrong(guest: Guest) -> No
         pytest.param("", [None, False, 64, False, 0, "PUBLIC", None], id="a money game"),
         pytest.param("length: 99, cubeLimit: 1024", [99, True, 1024, False, 0, "PUBLIC", None], id="the longest"),
         pytest.param(
-            "length: 1, cubeLimit: 1, crawford: false, visibility: PRIVATE",
-            [1, False, 1, False, 0, "PRIVATE", None],
+            "length: 1, cubeLimit: 1, crawford: false, visibility: UNLISTED",
+            [1, False, 1, False, 0, "UNLISTED", None],
             id="the shortest",
         ),
         pytest.param(
@@ -959,16 +963,6 @@ async def test_a_private_match_is_seen_by_its_players_alone(guest: Guest, anonym
         unknown = await cleo.command(verb, f'matchId: "{match_id[::-1]}" {arguments}')
         assert (answer["code"], answer["current"]) == ("MATCH_NOT_FOUND", None), verb
         assert answer["message"] == unknown["message"].replace(match_id[::-1], match_id), "as if there were none"
-
-
-async def test_whoever_has_the_id_of_a_private_match_can_take_its_free_seat(guest: Guest) -> None:
-    ann, bob, cleo = await guest("Ann"), await guest("Bob"), await guest("Cleo")
-    match_id = await ann.create("{length: 1, visibility: PRIVATE}")
-    assert await bob.match(match_id) is None
-    assert (await does(bob, "joinMatch", match_id))["black"]["player"]["id"] == bob.player_id
-    assert (await bob.match(match_id))["viewerColor"] == "BLACK"
-    answer = await cleo.command("joinMatch", f'matchId: "{match_id}"')
-    assert (answer["__typename"], answer["current"]) == ("Refusal", None)
 
 
 @pytest.mark.parametrize("version", [0, 1, 5, 2**31 - 1])

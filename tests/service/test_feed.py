@@ -30,7 +30,8 @@ async def operator(server: Server, token: str) -> AsyncIterator[httpx2.AsyncClie
 async def played(guest: Any, settings: str = "{length: 1}") -> tuple[str, Client]:
     """A finished match, and one of its players."""
     white, black = await guest("Ann"), await guest("Bob")
-    match_id = await white.create(settings)
+    invited = f', opponent: "{black.player_id}"' if "PRIVATE" in settings else ""
+    match_id = await white.create(settings, invited)
     await black.happens("joinMatch", f'matchId: "{match_id}"')
     await play_out(random.Random(7), match_id, white, black)
     return match_id, white

@@ -190,8 +190,8 @@ async def test_a_stream_tells_the_log_live_and_resumes_where_it_was_cut(http: ht
 
 async def test_a_private_match_is_seen_by_its_players_alone(http: httpx2.AsyncClient, guest) -> None:
     """DESIGN.md promise 8, on every route."""
-    white, stranger = await guest("Ann"), await guest("Eve")
-    match_id = await white.create("{length: 1, visibility: PRIVATE}")
+    white, black, stranger = await guest("Ann"), await guest("Bob"), await guest("Eve")
+    match_id = await white.create("{length: 1, visibility: PRIVATE}", f', opponent: "{black.player_id}"')
     for path in ("/events", ".json", ".mat", ".sgf"):
         for headers in ({}, bearer(stranger), {"accept": "text/event-stream"}):
             response = await http.get(f"/matches/{match_id}{path}", headers=headers)

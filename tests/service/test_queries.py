@@ -310,12 +310,14 @@ async def test_a_damaged_log_does_not_hide_the_matches_beside_it(own_server: Ser
 
 async def test_lists_hold_what_the_caller_may_find(guest: Guest, anonymous: Client) -> None:
     """Public matches for everybody, the caller's own whatever they are."""
-    ann, cleo = await guest("Ann"), await guest("Cleo")
-    public, unlisted, private = [
-        await ann.create(f"{{length: 1, visibility: {visibility}}}") for visibility in ("PUBLIC", "UNLISTED", "PRIVATE")
+    ann, bob, cleo = await guest("Ann"), await guest("Bob"), await guest("Cleo")
+    public, unlisted = [
+        await ann.create(f"{{length: 1, visibility: {visibility}}}") for visibility in ("PUBLIC", "UNLISTED")
     ]
+    private = await ann.create("{length: 1, visibility: PRIVATE}", f', opponent: "{bob.player_id}"')
     mine = {"player": ann.player_id}
     assert await listed(ann, filter=mine) == [private, unlisted, public]
+    assert await listed(bob, filter=mine) == [private, public], "who is invited finds it too"
     assert await listed(cleo, filter=mine) == await listed(anonymous, filter=mine) == [public]
     assert await listed(anonymous, first=1) == [public]
 
@@ -328,9 +330,9 @@ async def test_what_is_no_cursor_of_a_match_is_refused(anonymous: Client, after:
 
 
 async def test_a_cursor_of_another_list_or_of_a_hidden_match_tells_nothing(guest: Guest, anonymous: Client) -> None:
-    ann = await guest("Ann")
+    ann, bob = await guest("Ann"), await guest("Bob")
     public = await ann.create("{length: 1}")
-    await ann.create("{length: 1, visibility: PRIVATE}")
+    await ann.create("{length: 1, visibility: PRIVATE}", f', opponent: "{bob.player_id}"')
     private = (await ann.ask(LIST, first=1))["matches"]["edges"][0]["cursor"]
     assert await listed(anonymous, after=private, first=1) == [public]
 

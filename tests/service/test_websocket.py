@@ -441,8 +441,8 @@ async def test_events_begin_between_the_start_and_the_head(server: Server, guest
 
 async def test_a_private_match_is_watched_by_its_players_alone(server: Server, guest: Guest) -> None:
     ann, bob, cleo = await guest("Ann"), await guest("Bob"), await guest("Cleo")
-    match_id = await ann.create("{length: 1, visibility: PRIVATE}")
-    for token in (bob.token, cleo.token, None):
+    match_id = await ann.create("{length: 1, visibility: PRIVATE}", f', opponent: "{bob.player_id}"')
+    for token in (cleo.token, None):
         async with acknowledged(server.url, token) as socket:
             for after in (0, 2, 99, -1):
                 hidden = await asked(socket, "1", WATCH, id=match_id, after=after)
@@ -461,7 +461,8 @@ async def test_a_private_match_is_watched_by_its_players_alone(server: Server, g
 async def test_an_unlisted_match_is_watched_by_id(guest: Guest, anonymous: Client) -> None:
     ann, bob = await guest("Ann"), await guest("Bob")
     match_id = await ann.create("{length: 1, visibility: UNLISTED}")
-    await bob.happens("joinMatch", f'matchId: "{match_id}"')
+    code = (await ann.match(match_id, "invitation { joinCode }"))["invitation"]["joinCode"]
+    await bob.happens("joinMatch", f'code: "{code}"')
     await ann.happens("resign", f'matchId: "{match_id}" stake: MATCH')
     async with aclosing(anonymous.watch(match_id)) as events:
         assert [event["seq"] async for event in events] == list(range(1, (await ann.match(match_id))["version"] + 1))

@@ -9,8 +9,8 @@ down_revision = "0002"
 TEXT = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
-def text(name: str, **more: object) -> sa.Column:
-    return sa.Column(name, TEXT, nullable=False, **more)
+def text(name: str, *, primary_key: bool = False) -> sa.Column[str]:
+    return sa.Column(name, TEXT, nullable=False, primary_key=primary_key)
 
 
 def upgrade() -> None:
@@ -24,7 +24,7 @@ def upgrade() -> None:
         batch.create_index("ix_matches_series", ["series", "created_at"])
         for name in ("invited", "finished_at", "deadline"):
             batch.create_index(f"ix_matches_{name}", [name])
-    # Rematches of before are series of their own: what came before them is in their logs, and `videau rebuild` finds it.
+    # Rematches of before are series of their own: their logs do not say where theirs began.
     op.execute("UPDATE matches SET series = id")
     op.execute("UPDATE matches SET finished_at = updated_at WHERE status = 'finished'")
     with op.batch_alter_table("matches") as batch:
@@ -119,7 +119,5 @@ def upgrade() -> None:
         sa.Column("wins", sa.Integer, nullable=False),
     )
     op.create_index("ix_standings_best", "standings", ["app", "rating", "player_id"])
-    op.create_table(
-        "projections", text("name", primary_key=True), sa.Column("position", sa.BigInteger, nullable=False)
-    )
+    op.create_table("projections", text("name", primary_key=True), sa.Column("position", sa.BigInteger, nullable=False))
     op.execute("INSERT INTO projections VALUES ('ratings', 0)")
