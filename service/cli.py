@@ -301,8 +301,11 @@ def app_list(database_url: str | None) -> None:
     """Print every app: since when, whether it was revoked, and its keys by kid."""
     for row in _with_apps(database_url, lambda apps: apps.all()):
         revoked = f", revoked {row.revoked_at[:10]}" if row.revoked_at else ""
-        keys = [*filter(None, [row.jwks_url, row.jwks and _kids(read_keys(row.jwks.encode()))])]
-        click.echo(f"{row.name}  since {row.created_at[:10]}{revoked}  {', '.join(keys)}")
+        try:
+            keys = [row.jwks_url, row.jwks and _kids(read_keys(row.jwks.encode()))]
+        except BadKeys as error:
+            _fail(f"the keys of the app {row.name} cannot be used: {error}")
+        click.echo(f"{row.name}  since {row.created_at[:10]}{revoked}  {', '.join(filter(None, keys))}")
 
 
 @app.command(name="key")
