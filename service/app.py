@@ -21,6 +21,7 @@ from infra.settings import Settings
 from infra.signing import Signer
 from infra.store import SqlStore, Unavailable
 from service import limits
+from service.apps import Apps
 from service.auth import Context, Tokens
 from service.endpoint import Endpoint
 from service.errors import logger
@@ -45,6 +46,7 @@ def create_app(settings: Settings) -> Starlette:
         bus: Bus = RedisBus(settings.redis_url) if settings.redis_url else LocalBus()
         table = app.state.table = Table(store, bus, chains, signer, timedelta(seconds=settings.absence_seconds))
         app.state.bus, app.state.windows = bus, table.windows
+        app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
         bus.start(table.ring)
         await table.clocks.start()
         forgetting = asyncio.create_task(_forget(store, table, timedelta(days=settings.key_days)))
@@ -59,13 +61,13 @@ def create_app(settings: Settings) -> Starlette:
         await bus.close()
         await store.close()
 
-    tokens = Tokens(settings.kept("secret"), settings.token_days)
+    secret = settings.kept("secret")
     chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
 
     catalogue()
 
     def new_context() -> Context:
-        return Context(cast(Table, app.state.table), tokens)
+        return Context(cast(Table, app.state.table), cast(Tokens, app.state.tokens))
 
     endpoint = Endpoint(new_context)
     app = Starlette(

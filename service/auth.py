@@ -1,20 +1,22 @@
-"""Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256)."""
+"""Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256), or by an app."""
 
+import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 import jwt
 
+from infra.apps import ISSUER
+from infra.database import Unavailable
+from service.apps import Apps, Caller, expiry, token_error, verified
 from service.errors import ApiError, ErrorCode
 from service.table import Table
 from service.windows import Step
 from service.words import Language
-
-ISSUER = "videau"
 
 CLOCKS_DIFFER = timedelta(minutes=10)
 """How far the clock of the process that made a token may be ahead of ours."""
@@ -25,14 +27,20 @@ OPERATE = "operate"
 KEPT_TOKENS = 10_000
 """Tokens whose signature need not be checked again."""
 
+LONGEST_TOKEN = 8_000
+
+RECHECK_SECONDS = 10.0
+"""How often what goes on for long asks whether its caller's token still stands."""
+
 
 class Tokens:
-    """Makes and reads the tokens of guests and operators."""
+    """Makes the tokens of guests and operators, and reads them and those of apps."""
 
-    def __init__(self, secret: str, days: int) -> None:
+    def __init__(self, secret: str, days: int, apps: Apps | None = None) -> None:
         self._secret = secret
         self._lasts = timedelta(days=days)
-        self._signed = lru_cache(KEPT_TOKENS)(self._read)
+        self._apps = apps
+        self._known: OrderedDict[str, Caller] = OrderedDict()
 
     def issue(self, player_id: str, scope: str | None = None) -> tuple[str, datetime]:
         """A token for a player, or with scope OPERATE for an operator of this name, and when it expires."""
@@ -42,19 +50,45 @@ class Tokens:
             claims["scope"] = scope
         return jwt.encode(claims, self._secret, algorithm="HS256"), now + self._lasts
 
-    def holder(self, token: str) -> tuple[str, str | None]:
-        """Whose token it is, and its scope. Raises ApiError TOKEN_EXPIRED or TOKEN_INVALID."""
-        try:
-            holder, scope, expires = self._signed(token)
-        except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError) as error:
-            raise ApiError(ErrorCode.TOKEN_INVALID, "this token cannot be used: {error}", error=str(error)) from error
-        if expires <= time.time():
-            raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")
-        return holder, scope
+    async def caller(self, token: str) -> Caller:
+        """Whose token it is. Raises ApiError TOKEN_…, APP_… or KEYS_UNAVAILABLE, and Unavailable."""
+        caller = self._known.get(token)
+        if caller is None:
+            caller = await self._read(token)
+            self._known[token] = caller
+            if len(self._known) > KEPT_TOKENS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(token)
+        await self.check(caller)
+        return caller
 
-    def _read(self, token: str) -> tuple[str, str | None, float]:
-        """Whose token it is, its scope and when it expires; its signature and form are right, and stay so."""
-        claims = jwt.decode(
+    async def check(self, caller: Caller) -> None:
+        """Raises what `caller` does if the token of a caller who was known can be used no more."""
+        if caller.expires <= time.time():
+            expired = (
+                "this token has expired: the app gives another"
+                if caller.app
+                else "this token has expired: register again"
+            )
+            raise ApiError(ErrorCode.TOKEN_EXPIRED, expired)
+        if caller.app and self._apps is not None:
+            await self._apps.check(caller)
+
+    async def _read(self, token: str) -> Caller:
+        """Whose token it is; its signature and form are right, and stay so."""
+        if len(token) > LONGEST_TOKEN:
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token is longer than {most} characters", most=LONGEST_TOKEN)
+        try:
+            unverified = jwt.decode_complete(token, options={"verify_signature": False})
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise token_error(error) from error
+        issuer = unverified["payload"].get("iss")
+        if not isinstance(issuer, str):
+            raise ApiError(ErrorCode.TOKEN_INVALID, "the token's iss is the name of its app")
+        if issuer != ISSUER and self._apps is not None:
+            return await self._apps.caller(issuer, token, unverified["header"])
+        claims = verified(
             token,
             self._secret,
             algorithms=["HS256"],
@@ -62,7 +96,8 @@ class Tokens:
             options={"require": ["iss", "sub", "iat", "exp"], "verify_exp": False},
             leeway=CLOCKS_DIFFER,
         )
-        return str(claims["sub"]), claims.get("scope"), float(claims["exp"])
+        operates = claims.get("scope") == OPERATE
+        return Caller(player=None if operates else str(claims["sub"]), expires=expiry(claims))
 
 
 @dataclass
@@ -73,20 +108,31 @@ class Context:
     tokens: Tokens
     viewer: str | None = None
     """The player's id; None for an anonymous caller."""
-    app: str = ""
-    """The app whose user the player is; empty for guests."""
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
     language: Language = Language.EN
     """In which it is told what is wrong."""
+    app: str = ""
+    """The app whose user the player is; empty for a guest."""
+    caller: Caller | None = None
+    """What its token says; None for an anonymous caller."""
     connection_params: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def player(self) -> str:
+    def identity(self) -> str:
         """The player's id. Raises ApiError UNAUTHENTICATED for an anonymous caller."""
         if self.viewer is None:
             raise ApiError(ErrorCode.UNAUTHENTICATED, "only a player may do that: registerGuest gives you a token")
         return self.viewer
+
+    @property
+    def player(self) -> str:
+        """The id of the player, who may do something. Raises ApiError UNAUTHENTICATED for an anonymous caller, and
+        FORBIDDEN for one who may only watch."""
+        player = self.identity
+        if self.caller is not None and not self.caller.plays:
+            raise ApiError(ErrorCode.FORBIDDEN, "this token is for watching alone: its scope is neither play nor bot")
+        return player
 
     def check_operator(self) -> None:
         """Raises ApiError UNAUTHENTICATED or FORBIDDEN for whoever is no operator."""
@@ -99,16 +145,32 @@ class Context:
         return self.table.watch(match_id, after, self.viewer)
 
     async def identify(self, authorization: str | None) -> None:
-        """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises ApiError TOKEN_…."""
+        """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises what Tokens.caller does."""
         if authorization is None:
             return
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise ApiError(ErrorCode.TOKEN_INVALID, "authorization is `Bearer` and a token")
-        viewer, scope = self.tokens.holder(token.strip())
-        if scope == OPERATE:
+        caller = await self.tokens.caller(token.strip())
+        self.caller = caller
+        if caller.player is None:
             self.operates = True
             return
-        if not await self.table.names([viewer]):
+        if not caller.app and not await self.table.names([caller.player]):
             raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
-        self.viewer = viewer
+        self.viewer, self.app = caller.player, caller.app
+
+    async def lapse(self) -> ApiError:
+        """Why the caller's token can be used no more, as soon as that is so; never returns for an anonymous caller."""
+        caller = self.caller
+        if caller is None:
+            await asyncio.get_running_loop().create_future()
+        assert caller is not None
+        while True:
+            await asyncio.sleep(max(0.0, min(RECHECK_SECONDS, caller.expires - time.time())))
+            try:
+                await self.tokens.check(caller)
+            except ApiError as error:
+                return error
+            except Unavailable:
+                continue  # what is not known ends nothing

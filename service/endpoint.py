@@ -1,5 +1,6 @@
 """/graphql over HTTP and over graphql-transport-ws: who calls, how much may come in, and errors as JSON with codes."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +31,7 @@ from infra.store import Unavailable
 from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
-from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous
+from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of
 from service.schema import schema
 from service.wire import EXTENSION, BoundedWebSocket
 from service.words import Language, accepted, language_of, tell
@@ -74,6 +75,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
+        self._lapsing: asyncio.Task[None] | None = None
         scope = given["websocket"].ws.scope
         self.wire: BoundedWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
         if self.wire is not None:
@@ -91,11 +93,14 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                     self._speak((read.payload or {}).get("language"))
                     await self.context.identify(_authorization(read.payload or {}))
             except ApiError as error:
-                await self._close(4403, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
+                reason = f"{error.code}: {tell(self.context.language, error.code, error.said)}"
+                await self._close(1013 if status_of(error.code) == 503 else 4403, reason)
                 return
             except Unavailable:
                 await self._close(1013, f"UNAVAILABLE: {tell(self.context.language, 'UNAVAILABLE', UNAVAILABLE)}")
                 return
+            if self.context.caller is not None and self._lapsing is None:
+                self._lapsing = asyncio.create_task(self._lapse())
             message = {"type": "connection_init", "payload": read.payload or {}}
         if isinstance(read, _Subscribe) and read.id in self.operations:
             await self._close(4409, f"Subscriber for {read.id} already exists")
@@ -117,6 +122,19 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             self.context.language = accepted(language)
         if self.wire is not None:
             self.wire.language = self.context.language
+
+    async def shutdown(self) -> None:
+        if self._lapsing is not None:
+            self._lapsing.cancel()
+        await super().shutdown()
+
+    async def _lapse(self) -> None:
+        """Close when the caller's token can be used no more."""
+        error = await self.context.lapse()
+        try:
+            await self._close(4403, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
+        except Exception as gone:
+            await self.handle_task_exception(gone)
 
     async def run_operation(self, operation: Operation[Context, None]) -> None:
         watcher = None
@@ -222,7 +240,10 @@ class Endpoint(GraphQL[Context, None]):
         try:
             await context.identify(request.headers.get("authorization"))
         except GraphQLError as error:
-            kwargs["sub_response"].status_code = 401
+            status = status_of(str((error.extensions or {}).get("code")))
+            kwargs["sub_response"].status_code = status
+            if status == 503:
+                kwargs["sub_response"].headers["retry-after"] = str(limits.RETRY_AFTER)
             return ExecutionResult(data=None, errors=[error])
         except Unavailable as error:
             kwargs["sub_response"].status_code = 503

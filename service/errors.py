@@ -42,7 +42,16 @@ class ErrorCode(StrEnum):
     TOO_SLOW = "TOO_SLOW"
     UNAUTHENTICATED = "UNAUTHENTICATED"
     TOKEN_INVALID = "TOKEN_INVALID"
+    TOKEN_ALGORITHM = "TOKEN_ALGORITHM"
+    TOKEN_SIGNATURE = "TOKEN_SIGNATURE"
+    TOKEN_KEY_UNKNOWN = "TOKEN_KEY_UNKNOWN"
+    TOKEN_AUDIENCE = "TOKEN_AUDIENCE"
     TOKEN_EXPIRED = "TOKEN_EXPIRED"
+    TOKEN_NOT_YET_VALID = "TOKEN_NOT_YET_VALID"
+    TOKEN_SCOPE = "TOKEN_SCOPE"
+    APP_UNKNOWN = "APP_UNKNOWN"
+    APP_REVOKED = "APP_REVOKED"
+    KEYS_UNAVAILABLE = "KEYS_UNAVAILABLE"
     FORBIDDEN = "FORBIDDEN"
     UNAVAILABLE = "UNAVAILABLE"
     INTERNAL = "INTERNAL"
@@ -55,6 +64,13 @@ class ApiError(GraphQLError):
         self.said = said(text, more)
         super().__init__(str(self.said), extensions={"code": code.value})
         self.code = code
+
+
+def status_of(code: str) -> int:
+    """The HTTP status of a request that is not served for this reason."""
+    if code == ErrorCode.UNAUTHENTICATED or code.startswith(("TOKEN_", "APP_")):
+        return 401
+    return {ErrorCode.FORBIDDEN.value: 403, ErrorCode.KEYS_UNAVAILABLE.value: 503}.get(code, 400)
 
 
 UNAVAILABLE = Said("the database cannot be used now: try again")

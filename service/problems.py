@@ -14,7 +14,7 @@ from domain.words import Foreign, Said, said
 from infra.log import Broken
 from infra.store import Unavailable
 from service import limits
-from service.errors import INTERNAL, UNAVAILABLE, ApiError, ErrorCode, logger
+from service.errors import INTERNAL, UNAVAILABLE, ApiError, ErrorCode, logger, status_of
 from service.words import in_language, language_of, tell
 
 
@@ -62,10 +62,7 @@ def problem_of(error: Exception) -> Problem:
             logger.error("%s", error)
             return Problem(503, ErrorCode.UNAVAILABLE, UNAVAILABLE)
         case ApiError():
-            code = error.code
-            unauthenticated = code in (ErrorCode.UNAUTHENTICATED, ErrorCode.TOKEN_INVALID, ErrorCode.TOKEN_EXPIRED)
-            status = 403 if code == ErrorCode.FORBIDDEN else 401 if unauthenticated else 400
-            return Problem(status, code, error.said)
+            return Problem(status_of(error.code), error.code, error.said)
         case HTTPException():
             return Problem(error.status_code, ErrorCode.BAD_REQUEST, Foreign(error.detail))
         case _:

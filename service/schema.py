@@ -23,6 +23,7 @@ from domain.notation import parse_play
 from domain.position import parse_position
 from infra.store import Key, Status
 from service import limits
+from service.apps import LONGEST_NAME, name_of
 from service.errors import ApiError, CodedStream, ErrorCode
 from service.limits import Parsing, QueryLimits, page_length
 from service.table import Done, MakeCommand, Refused, Request, Throw
@@ -56,7 +57,6 @@ from service.views import (
 from service.words import code_message
 
 LONGEST_KEY = 100
-LONGEST_NAME = 40
 
 
 @strawberry.enum(description="What a claimed match comes to.")
@@ -236,7 +236,7 @@ class Query:
             app=filter.app,
             finished_after=_utc(filter.finished_after),
             finished_before=_utc(filter.finished_before),
-            invited=info.context.player if filter.invited else None,
+            invited=info.context.identity if filter.invited else None,
         )
         return await match_page(table, rows, length, first_page=after is None)
 
@@ -272,7 +272,7 @@ class Query:
         after: After = None,
     ) -> Connection[Seek]:
         length, before, context = page_length(first), match_cursor(after), info.context
-        player = context.player if mine else None
+        player = context.identity if mine else None
         app = context.app if app is None else app
         rows = await context.table.lobby.listed(app, length + 1, before=before, player=player)
         page = rows[:length]
@@ -299,12 +299,12 @@ class Mutation:
         info: Info,
         name: Annotated[str, strawberry.argument(description="What to call you: 1 to 40 printable characters.")],
     ) -> Registration:
-        name = " ".join(name.split())
-        if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+        shown = name_of(name)
+        if shown is None:
             raise ApiError(ErrorCode.BAD_INPUT, "a name has 1 to {most} printable characters", most=LONGEST_NAME)
-        player = await info.context.table.register(name)
+        player = await info.context.table.register(shown)
         token, expires_at = info.context.tokens.issue(player.id)
-        return Registration(player=Player(id=ID(player.id), name=name), token=token, expires_at=expires_at)
+        return Registration(player=Player(id=ID(player.id), name=shown), token=token, expires_at=expires_at)
 
     @strawberry.mutation(description="Open a match and take a seat; it starts when another player joins.")
     async def create_match(

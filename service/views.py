@@ -44,7 +44,7 @@ from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
 from service.notices import Notice as Noticed
-from service.table import Head, Proof, Table
+from service.table import Head, Known, Proof, Table
 from service.windows import Step
 from service.words import Language, tell
 
@@ -97,10 +97,19 @@ LanguageArgument = Annotated[
 After = Annotated[str | None, strawberry.argument(description="The cursor after which the page begins; its start.")]
 
 
-@strawberry.type(description="Somebody who plays: a guest, for now.")
+@strawberry.type(description="Somebody who plays: a guest, or a user of an app.")
 class Player:
     id: ID = strawberry.field(description="Stands for the player in every log.")
     name: str = strawberry.field(description="What the player wishes to be called; not unique.")
+    app: str | None = strawberry.field(default=None, description="The app whose user it is; null for a guest.")
+    bot: bool = strawberry.field(default=False, description="Whether it is a program, as its app says.")
+
+    @classmethod
+    def of(cls, id: str, known: Known | None) -> "Player":
+        """The player as it is known; without a name if it is not."""
+        if known is None:
+            return cls(id=ID(id), name="")
+        return cls(id=ID(id), name=known.name, app=known.app or None, bot=known.bot)
 
 
 @strawberry.type(description="Whether a player watches the match by a socket or stream of its own.", name="Presence")
@@ -139,8 +148,8 @@ class Seat:
     async def player(self, info: Info) -> Player | None:
         if self.player_id is None:
             return None
-        names = await info.context.table.names([self.player_id])
-        return Player(id=ID(self.player_id), name=names.get(self.player_id, ""))
+        players = await info.context.table.players([self.player_id])
+        return Player.of(self.player_id, players.get(self.player_id))
 
 
 @strawberry.type(description="The doubling cube.")
@@ -316,9 +325,9 @@ class Series:
     async def scores(self, info: Info) -> list[SeriesScore]:
         table = info.context.table
         scores = await table.series(self.id)
-        names = await table.names([player for player, _, _ in scores])
+        players = await table.players([player for player, _, _ in scores])
         return [
-            SeriesScore(player=Player(id=ID(player), name=names.get(player, "")), matches=matches, points=points)
+            SeriesScore(player=Player.of(player, players.get(player)), matches=matches, points=points)
             for player, matches, points in scores
         ]
 
@@ -833,8 +842,8 @@ def notice_view(notice: Noticed) -> Notice:
 
 async def player_view(info: Info, player_id: str | None) -> Player | None:
     """The GraphQL type of a player; None if there is none."""
-    names = await info.context.table.names([player_id]) if player_id else {}
-    return Player(id=ID(player_id), name=names[player_id]) if player_id and names else None
+    players = await info.context.table.players([player_id]) if player_id else {}
+    return Player.of(player_id, players[player_id]) if player_id and players else None
 
 
 _CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)

@@ -63,6 +63,25 @@ def test_the_tour_works_when_pasted(own_server: Server) -> None:
     assert answers[0] == answers[1]
 
 
+def test_a_game_of_ones_own_is_registered_as_it_is_pasted(own_server: Server, tmp_path: Path) -> None:
+    """With the functions of the tour, in an empty folder."""
+    functions = blocks("Tour")[0].replace("http://127.0.0.1:8000/graphql", own_server.url)
+    functions = functions.replace('PYTHON=".tools/bin/uv run --no-default-groups python"', f'PYTHON="{sys.executable}"')
+    [own] = blocks("Your game's own users")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f'{functions}\nVIDEAU="$PYTHON -m service"\n{own}'],
+        env={**own_server.env, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for said in ('"name":"Cleo","app":"studio.example","bot":false', '"phase":"WAITING"', "studio.example: its tokens"):
+        assert said in done.stdout, done.stdout
+
+
 def test_every_code_of_the_readme_is_one_and_every_one_is_there() -> None:
     from service.errors import ErrorCode
 
