@@ -66,12 +66,9 @@ class Tokens:
     async def check(self, caller: Caller) -> None:
         """Raises what `caller` does if the token of a caller who was known can be used no more."""
         if caller.expires <= time.time():
-            expired = (
-                "this token has expired: the app gives another"
-                if caller.app
-                else "this token has expired: register again"
-            )
-            raise ApiError(ErrorCode.TOKEN_EXPIRED, expired)
+            if caller.app:
+                raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: the app gives another")
+            raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")
         if caller.app and self._apps is not None:
             await self._apps.check(caller)
 
