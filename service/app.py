@@ -49,6 +49,7 @@ def create_app(settings: Settings) -> Starlette:
         app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
         bus.start(table.ring)
         await table.clocks.start()
+        table.rater.start()
         forgetting = asyncio.create_task(_forget(store, table, timedelta(days=settings.key_days)))
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
@@ -58,6 +59,7 @@ def create_app(settings: Settings) -> Starlette:
         table.notices.close()
         table.lobby.close()
         await table.clocks.close()
+        await table.rater.close()
         await bus.close()
         await store.close()
 

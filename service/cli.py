@@ -33,6 +33,8 @@ from infra.dice import Chains
 from infra.keys import AppKey, BadKeys, check_set, check_url, fetch, read_keys, read_published, write_keys
 from infra.log import Broken, Recorded, encode_time, event_schema, signed_head, verify
 from infra.matchfiles import read_file
+from infra.ratings import Ratings
+from infra.ratings import Rebuilt as RebuiltRatings
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
 from infra.store import Rebuilt, SqlStore, Unavailable
@@ -229,19 +231,20 @@ def verify_command(database_url: str | None, file_or_match: str, key: str | None
 @main.command()
 @_database
 def rebuild(database_url: str | None) -> None:
-    """Make the rows of matches, which lists are read from, anew from the logs; also while the service runs."""
+    """Make the rows of matches, which lists are read from, and ratings anew from the logs; also while it serves."""
     settings = _settings(database_url=database_url)
 
-    async def run() -> Rebuilt:
+    async def run() -> tuple[Rebuilt, RebuiltRatings]:
         store = SqlStore(settings.url)
         try:
             with click.progressbar(length=await store.count(), label="rebuilding", file=sys.stderr) as bar:
-                return await store.rebuild(lambda: bar.update(1))
+                rows = await store.rebuild(lambda: bar.update(1))
+            return rows, await Ratings(store.database).rebuild()
         finally:
             await store.close()
 
     try:
-        rebuilt = asyncio.run(run())
+        rebuilt, ratings = asyncio.run(run())
     except Unavailable as error:
         _fail(str(error))
     for problem in rebuilt.damaged:
@@ -250,6 +253,7 @@ def rebuild(database_url: str | None) -> None:
         f"{rebuilt.matches} matches: {rebuilt.changed} rows were wrong or missing, {rebuilt.removed} had no log, "
         f"{len(rebuilt.damaged)} logs are damaged"
     )
+    click.echo(f"{ratings.matches} rated matches: {ratings.changed} rows of ratings were wrong or missing")
     if rebuilt.damaged:
         sys.exit(1)
 

@@ -55,6 +55,7 @@ RETRY_AFTER = 5
 """Seconds after which who met a database that cannot be used should come again."""
 
 WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
+WEIGHTS |= {"rating": 5, "ratings": 10, "ratingChanges": 10, "leaderboard": 10}
 WEIGHTS |= {"presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
 
@@ -188,7 +189,8 @@ def _page(node: FieldNode) -> int:
             if isinstance(value, IntValueNode) and len(value.value) <= len(str(PAGE)):
                 return min(max(int(value.value), 1), PAGE)
             return PAGE
-    return {"events": PAGE, "matches": DEFAULT_PAGE}.get(node.name.value, 1)
+    pages = {"events": PAGE, "matches": DEFAULT_PAGE, "ratings": DEFAULT_PAGE, "leaderboard": DEFAULT_PAGE}
+    return pages.get(node.name.value, 1)
 
 
 def all_limits() -> list[tuple[str, int, str | None]]:

@@ -48,6 +48,7 @@ from service.views import (
     SeekAnswer,
     checker_moves,
     event_view,
+    leaderboard_page,
     match_cursor,
     match_page,
     notice_view,
@@ -246,6 +247,24 @@ class Query:
     ) -> MatchView:
         table = info.context.table
         return MatchView.at_head(await table.head(await table.invited_by(code), info.context.viewer))
+
+    @strawberry.field(
+        description="The players of an app by their rating, the best first; equal ones by their id. A cursor is a "
+        "rating and a player: whose rating passes that place while you turn pages is met twice, or not at all; nobody "
+        "else is moved."
+    )
+    async def leaderboard(
+        self,
+        info: Info,
+        app: Annotated[
+            str | None, strawberry.argument(description="The app; an empty text is guests; null is your own.")
+        ] = None,
+        bots: Annotated[bool, strawberry.argument(description="Whether bots are among them.")] = True,
+        first: First = None,
+        after: After = None,
+    ) -> Connection[Player]:
+        app = info.context.app if app is None else app
+        return await leaderboard_page(info, app, page_length(first), after, bots=bots)
 
     @strawberry.field(description="You; null without a token.")
     async def me(self, info: Info) -> Player | None:

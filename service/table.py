@@ -32,6 +32,7 @@ from infra.bus import Bus
 from infra.dice import Chains
 from infra.ids import new_code, new_id, read_code, rematch_id
 from infra.log import GENESIS, Broken, decode_time, encode_time, instant, record, replay, signed_head, verify
+from infra.ratings import Ratings
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
 from infra.store import (
@@ -52,6 +53,7 @@ from service import lobby, notices
 from service.clocks import Clocks
 from service.lobby import Lobby
 from service.notices import Notice, Notices
+from service.ratings import Rater
 from service.windows import Step, Windows
 
 logger = logging.getLogger("videau")
@@ -165,6 +167,8 @@ class Table:
         self.clocks = Clocks(Timekeeping(store.database), self.settle)
         self.notices = Notices(store, bus, self.clocks.process)
         self.lobby = Lobby(store, bus, self._paired, self._tell_paired)
+        self.ratings = Ratings(store.database)
+        self.rater = Rater(self.ratings)
         self._absence = absence
         self._prepared: list[str] = []
         """Ids of matches to come, whose chains are made."""
@@ -624,6 +628,8 @@ class Table:
         self._bus.publish(head.match.id, head.version)
         if head.match.settings.visibility is Visibility.PUBLIC and _is_news(done):
             self.lobby.tell(head.match.apps[head.match.first_seat is Color.BLACK])
+        if head.match.settings.rated and head.match.ended:
+            self.rater.ring()
 
     def _decided(
         self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
@@ -710,6 +716,15 @@ class Table:
     async def row(self, match_id: str) -> MatchRow | None:
         """What lists know of a match."""
         return await self._store.match(match_id)
+
+    async def findable(self, ids: Iterable[str], viewer: str | None) -> set[str]:
+        """Those of the matches that `viewer` finds in lists."""
+        rows = await self._store.matches(ids)
+        return {
+            row.id
+            for row in rows
+            if row.visibility == Visibility.PUBLIC or (viewer is not None and viewer in (row.white, row.black))
+        }
 
     async def feed(self, after: int, limit: int) -> list[Fed]:
         """Events of all matches; see SqlStore.feed."""

@@ -36,10 +36,12 @@ from domain.match import (
 from domain.notation import format_play
 from domain.plays import destinations, legal_plays
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, position_of
+from domain.ratings import Standing
 from domain.rules import Action, allowed_actions
 from infra.log import decode_time, moment
 from infra.presence import Presence
 from infra.store import MatchRow, SeekRow, Status
+from infra.tables import RatingRow, StandingRow
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
@@ -97,12 +99,61 @@ LanguageArgument = Annotated[
 After = Annotated[str | None, strawberry.argument(description="The cursor after which the page begins; its start.")]
 
 
+@strawberry.type(description="An item and where it stands in its list.")
+class Edge(Generic[T]):
+    cursor: str = strawberry.field(description="Give it as `after` to continue behind this item.")
+    node: T = strawberry.field(description="The item.")
+
+
+@strawberry.type(description="A page of a list.")
+class Connection(Generic[T]):
+    edges: list[Edge[T]] = strawberry.field(description="The items with their cursors.")
+    page_info: PageInfo = strawberry.field(description="Whether there is more, and from where.")
+
+    @classmethod
+    def of(cls, items: Sequence[tuple[str, T]], more: bool, *, first_page: bool) -> Self:
+        """A page of (cursor, item) pairs."""
+        return cls(
+            edges=[Edge(cursor=cursor, node=node) for cursor, node in items],
+            page_info=PageInfo(
+                has_next_page=more,
+                has_previous_page=not first_page,
+                start_cursor=items[0][0] if items else None,
+                end_cursor=items[-1][0] if items else None,
+            ),
+        )
+
+
+@strawberry.type(description="A player's rating. All begin at 1500; only matches that counted are in it.")
+class Rating:
+    value: float = strawberry.field(description="The rating, to six decimals.")
+    experience: int = strawberry.field(description="The lengths of all those matches together.")
+    matches: int = strawberry.field(description="How many.")
+    wins: int = strawberry.field(description="How many of them the player has won.")
+    provisional: bool = strawberry.field(
+        description="Whether it still changes faster than others: up to an experience of 400."
+    )
+
+    @classmethod
+    def of(cls, row: StandingRow) -> Self:
+        """The view of a standing."""
+        standing = Standing(row.rating, row.experience, row.matches, row.wins)
+        return cls(
+            value=row.rating,
+            experience=row.experience,
+            matches=row.matches,
+            wins=row.wins,
+            provisional=standing.provisional,
+        )
+
+
 @strawberry.type(description="Somebody who plays: a guest, or a user of an app.")
 class Player:
     id: ID = strawberry.field(description="Stands for the player in every log.")
     name: str = strawberry.field(description="What the player wishes to be called; not unique.")
     app: str | None = strawberry.field(default=None, description="The app whose user it is; null for a guest.")
     bot: bool = strawberry.field(default=False, description="Whether it is a program, as its app says.")
+    standing: strawberry.Private[StandingRow | None] = None
 
     @classmethod
     def of(cls, id: str, known: Known | None) -> "Player":
@@ -110,6 +161,43 @@ class Player:
         if known is None:
             return cls(id=ID(id), name="")
         return cls(id=ID(id), name=known.name, app=known.app or None, bot=known.bot)
+
+    @strawberry.field(description="The rating by the formula of FIBS; null for who has played no rated match.")
+    async def rating(self, info: Info) -> Rating | None:
+        standing = self.standing or (await info.context.table.ratings.standings([self.id])).get(self.id)
+        return Rating.of(standing) if standing else None
+
+    @strawberry.field(
+        description="The rated matches that the player has ended, newest first. New ones do not move older pages."
+    )
+    async def ratings(
+        self, info: Info, first: First = None, after: After = None
+    ) -> Connection[Annotated["RatingChange", strawberry.lazy("service.views")]]:
+        length, before = page_length(first), None
+        if after is not None:
+            if not (after.isascii() and after.isdigit() and len(after) < 19):
+                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:40]!r}; it is the cursor of an edge")
+            before = int(after)
+        rows = await info.context.table.ratings.history(self.id, first=length + 1, before=before)
+        changes = await rating_changes(info, rows[:length])
+        items = [(str(row.position), change) for row, change in zip(rows, changes, strict=False)]
+        return Connection.of(items, len(rows) > length, first_page=after is None)
+
+
+@strawberry.type(description="What a rated match has done to a player's rating.")
+class RatingChange:
+    player: Player = strawberry.field(description="Whose rating.")
+    match_id: ID | None = strawberry.field(description="The match; null where you would not find it in `matches`.")
+    opponent: Player | None = strawberry.field(description="Whom the player met; null where the match is.")
+    at: datetime = strawberry.field(description="When the match ended, UTC.")
+    length: int = strawberry.field(description="Points that won it.")
+    won: bool = strawberry.field(description="Whether the player did.")
+    counted: bool = strawberry.field(
+        description="Whether it changed ratings and experience: of the matches that the same two end within 24 hours, "
+        "three do."
+    )
+    rating_after: float = strawberry.field(description="The rating after it.")
+    change: float = strawberry.field(description="What was added to it.")
 
 
 @strawberry.type(description="Whether a player watches the match by a socket or stream of its own.", name="Presence")
@@ -283,31 +371,6 @@ class InvitationView:
     @strawberry.field(description="The path of a page that says what the match is, on this server.")
     def link(self) -> str:
         return f"/join/{self.join_code}"
-
-
-@strawberry.type(description="An item and where it stands in its list.")
-class Edge(Generic[T]):
-    cursor: str = strawberry.field(description="Give it as `after` to continue behind this item.")
-    node: T = strawberry.field(description="The item.")
-
-
-@strawberry.type(description="A page of a list.")
-class Connection(Generic[T]):
-    edges: list[Edge[T]] = strawberry.field(description="The items with their cursors.")
-    page_info: PageInfo = strawberry.field(description="Whether there is more, and from where.")
-
-    @classmethod
-    def of(cls, items: Sequence[tuple[str, T]], more: bool, *, first_page: bool) -> Self:
-        """A page of (cursor, item) pairs."""
-        return cls(
-            edges=[Edge(cursor=cursor, node=node) for cursor, node in items],
-            page_info=PageInfo(
-                has_next_page=more,
-                has_previous_page=not first_page,
-                start_cursor=items[0][0] if items else None,
-                end_cursor=items[-1][0] if items else None,
-            ),
-        )
 
 
 @strawberry.type(description="A player's score over a series of rematches.")
@@ -568,6 +631,17 @@ class MatchView:
     async def claimable_at(self, info: Info) -> datetime | None:
         table, viewer = info.context.table, info.context.viewer
         return await table.claimable_at(await table.head(self.state.id, viewer), viewer)
+
+    @strawberry.field(
+        description="What the match has done to the ratings of white and of black; null for one that is not rated, and "
+        "until it is known, which is a moment after the end."
+    )
+    async def rating_changes(self, info: Info) -> list[RatingChange] | None:
+        if self.state.winner is None or not self.state.settings.rated:
+            return None
+        rows = await info.context.table.ratings.of_match(self.state.id)
+        rows.sort(key=lambda row: row.player_id != self.state.white)
+        return await rating_changes(info, rows, of=self.state) or None
 
     @strawberry.field(description="The rematch of this match, once it is proposed.")
     async def rematch(self, info: Info) -> Rematch | None:
@@ -870,6 +944,49 @@ async def match_page(table: Table, rows: Sequence[MatchRow], length: int, *, fir
         if head is not None
     ]
     return Connection.of(items, len(rows) > length, first_page=first_page)
+
+
+async def rating_changes(info: Info, rows: Sequence[RatingRow], of: Match | None = None) -> list[RatingChange]:
+    """The GraphQL types of changes; with match and opponent where the viewer finds the match, or looks `of` it."""
+    table, viewer = info.context.table, info.context.viewer
+    found = {of.id} if of else await table.findable((row.match_id for row in rows), viewer)
+    players = await table.players({id_ for row in rows for id_ in (row.player_id, row.opponent_id)})
+    return [
+        RatingChange(
+            player=Player.of(row.player_id, players.get(row.player_id)),
+            match_id=ID(row.match_id) if row.match_id in found else None,
+            opponent=Player.of(row.opponent_id, players.get(row.opponent_id)) if row.match_id in found else None,
+            at=decode_time(row.at),
+            length=row.length,
+            won=row.won,
+            counted=row.counted,
+            rating_after=row.rating,
+            change=row.change,
+        )
+        for row in rows
+    ]
+
+
+_STANDING = re.compile(r"(-?\d{1,9}\.\d{6})~([0-9a-z]{1,40})", re.ASCII)
+
+
+async def leaderboard_page(info: Info, app: str, length: int, after: str | None, *, bots: bool) -> Connection[Player]:
+    """A page of players by their rating. Raises ApiError BAD_INPUT."""
+    place = None
+    if after is not None:
+        read = _STANDING.fullmatch(after)
+        if read is None:
+            raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
+        place = float(read[1]), read[2]
+    table = info.context.table
+    rows = await table.ratings.best(app, first=length + 1, after=place, bots=bots)
+    players = await table.players({row.player_id for row in rows})
+    items = []
+    for row in rows[:length]:
+        player = Player.of(row.player_id, players.get(row.player_id))
+        player.standing = row
+        items.append((f"{row.rating:.6f}~{row.player_id}", player))
+    return Connection.of(items, len(rows) > length, first_page=after is None)
 
 
 def fairness_view(proof: Proof) -> Fairness:
