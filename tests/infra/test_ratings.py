@@ -142,9 +142,9 @@ def played(
     events: list[Event] = []
     for command in [*opening, *(end or [Resign(by=WHITE, stake=Stake.MATCH)])]:
         when = instant(at) + (0 if not isinstance(command, TimeOut) else 60 * SECOND)
-        for event in decide(match, command, when):
-            match = evolve(match, event, when)
-            events.append(event)
+        for each in decide(match, command, when):
+            match = evolve(match, each, when)
+            events.append(each)
     assert match is not None
     return Append(match=match, recorded=record(GENESIS, 0, at, events), auto_roll=(True, True))
 
