@@ -213,7 +213,9 @@ async def everything_told(server: Server, stranger: Client, match_id: str, playe
     for each in lists:
         await ask(f"{{ matches(first: 100, filter: {{{each}}}) {{ edges {{ cursor node {{ id }} }} }} }}")
     for player in players:
-        await ask(f'{{ player(id: "{player}") {{ id name }} }}')
+        changes = "ratings(first: 100) { edges { cursor node { matchId at opponent { id } } } }"
+        await ask(f'{{ player(id: "{player}") {{ id name rating {{ value }} {changes} }} }}')
+    await ask(f"{{ leaderboard(first: 100) {{ edges {{ cursor node {{ id {changes} }} }} }} }}")
     await ask("{ seeks(first: 100) { edges { node { id matchId } } } }")
     for verb in (
         "joinMatch",
