@@ -176,7 +176,7 @@ class Player:
         length, before = page_length(first), None
         if after is not None:
             if not (after.isascii() and after.isdigit() and len(after) < 19):
-                raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:40]!r}; it is the cursor of an edge")
+                raise ApiError(ErrorCode.BAD_INPUT, "after is {after!r}; it is the cursor of an edge", after=after[:40])
             before = int(after)
         rows = await info.context.table.ratings.history(self.id, first=length + 1, before=before)
         changes = await rating_changes(info, rows[:length])
@@ -976,7 +976,7 @@ async def leaderboard_page(info: Info, app: str, length: int, after: str | None,
     if after is not None:
         read = _STANDING.fullmatch(after)
         if read is None:
-            raise ApiError(ErrorCode.BAD_INPUT, f"after is {after[:100]!r}; it is the cursor of an edge")
+            raise ApiError(ErrorCode.BAD_INPUT, "after is {after!r}; it is the cursor of an edge", after=after[:100])
         place = float(read[1]), read[2]
     table = info.context.table
     rows = await table.ratings.best(app, first=length + 1, after=place, bots=bots)
