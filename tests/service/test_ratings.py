@@ -5,12 +5,14 @@ import random
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from domain.ratings import Standing, changes
+from tests.apps import key_set, studio_key, videau
 from tests.client import Client, play_out, register
 from tests.server import Server
 
@@ -224,7 +226,7 @@ async def board(client: Client, given: str) -> dict[str, Any]:
     return found
 
 
-async def test_the_leaderboard_page_by_page(server: Server, guest: Guest, anonymous: Client) -> None:
+async def test_the_leaderboard_page_by_page(guest: Guest, anonymous: Client) -> None:
     players = [await guest(f"Player {n}") for n in range(7)]
     chance = random.Random(5)
     for _ in range(9):
@@ -246,10 +248,39 @@ async def test_the_leaderboard_page_by_page(server: Server, guest: Guest, anonym
         assert found == whole
     assert (await board(players[0], 'app: "other"'))["edges"] == []
     assert (await board(players[0], 'app: "\\u0000"'))["edges"] == []
-    with closing(sqlite3.connect(server.database)) as database, database:
-        database.execute("UPDATE players SET bot = true WHERE id = ?", (whole[0]["id"],))
-    people = [edge["node"] for edge in (await board(anonymous, "bots: false, first: 100"))["edges"]]
-    assert people == whole[1:]
+
+
+async def test_every_app_has_its_leaderboard(server: Server, guest: Guest, anonymous: Client, tmp_path: Path) -> None:
+    """Rated matches are between users of one app; bots are among them, or are not, as one likes."""
+    key = studio_key("EdDSA", "ratings")
+    (tmp_path / "keys.json").write_bytes(key_set([key]))
+    for app in ("one.example", "two.example"):
+        assert videau(server.database, "add", app, "--key", f"{tmp_path}/keys.json").exit_code == 0
+
+    async def user(app: str, sub: str, scope: str | None = None) -> Client:
+        client = Client(server.url, key.token(app, sub, scope=scope))
+        client.player_id = (await client.ask("{ me { id } }"))["me"]["id"]
+        return client
+
+    ann, bob = await user("one.example", "ann"), await user("one.example", "bob")
+    robot, eve = await user("one.example", "robot", "bot"), await user("two.example", "eve")
+    guy = await guest("Guy")
+    match_id = await ann.create(RATED)
+    for stranger in (eve, guy):
+        assert (await stranger.command("joinMatch", f'matchId: "{match_id}"'))["code"] == "OTHER_APP"
+    await bob.happens("joinMatch", f'matchId: "{match_id}"')
+    await bob.happens("resign", f'matchId: "{match_id}" stake: MATCH')
+    await known(eve, await given_up(ann, robot))
+    for viewer, given in ((ann, ""), (eve, ', app: "one.example"'), (anonymous, ', app: "one.example"')):
+        edges = (await board(viewer, f"first: 10{given}"))["edges"]
+        assert [edge["node"]["id"] for edge in edges] == [robot.player_id, ann.player_id, bob.player_id]
+        people = (await board(viewer, f"first: 10, bots: false{given}"))["edges"]
+        assert people == edges[1:]
+    assert (await board(eve, "first: 10"))["edges"] == []
+    guests = [edge["node"]["id"] for edge in (await board(guy, "first: 100"))["edges"]]
+    assert not {ann.player_id, bob.player_id, robot.player_id} & set(guests)
+    for client in (ann, bob, robot, eve):
+        await client.close()
 
 
 async def test_cursors_that_are_none_are_refused(anonymous: Client) -> None:
