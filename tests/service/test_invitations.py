@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -176,6 +177,9 @@ async def test_the_link_leads_to_a_page_for_people(server: Server, guest: Guest)
 
 # a private match is nowhere to be seen
 
+OF_NO_MATCH = {"registerGuest", "createMatch", "limits", "codes", "me", "cancelSeek", "invitation"}
+"""What tells of no match that its caller does not know: the caller's own things, what is so for all, and a code's."""
+
 
 async def test_others_find_a_private_match_nowhere(server: Server, guest: Guest, anonymous: Client) -> None:
     """DESIGN.md promise 8: every query, list, feed, export and subscription that the schema and the routes have."""
@@ -201,8 +205,10 @@ async def test_others_find_a_private_match_nowhere(server: Server, guest: Guest,
 async def everything_told(server: Server, stranger: Client, match_id: str, players: list[str]) -> list[str]:
     """What a stranger is told by whatever could tell of a match; its own words are taken out of the answers."""
     told = []
+    walked = {"matchEvents", "matchNotices", "lobby"}
 
     async def ask(query: str) -> None:
+        walked.update(re.findall(r"^(?:mutation )?{ (\w+)", query))
         told.append(json.dumps(await stranger.post(query)).replace(f"'{match_id}'", "?"))
 
     await ask(f'{{ match(id: "{match_id}") {{ id }} }}')
@@ -216,6 +222,7 @@ async def everything_told(server: Server, stranger: Client, match_id: str, playe
         changes = "ratings(first: 100) { edges { cursor node { matchId at opponent { id } } } }"
         await ask(f'{{ player(id: "{player}") {{ id name rating {{ value }} {changes} }} }}')
     await ask(f"{{ leaderboard(first: 100) {{ edges {{ cursor node {{ id {changes} }} }} }} }}")
+    await ask('{ seek(id: "1") { matchId } }')
     await ask("{ seeks(first: 100) { edges { node { id matchId } } } }")
     for verb in (
         "joinMatch",
@@ -246,4 +253,8 @@ async def everything_told(server: Server, stranger: Client, match_id: str, playe
             assert [error["extensions"]["code"] for error in refused["errors"]] == ["MATCH_NOT_FOUND"]
         await subscribe(socket, "lobby", 'subscription { lobby(app: "") { matchesListed { id } matchesUnlisted } }')
         told.append(json.dumps(await heard(socket)))
+    kinds = "queryType { fields { name } } mutationType { fields { name } } subscriptionType { fields { name } }"
+    schema = (await stranger.ask(f"{{ __schema {{ {kinds} }} }}"))["__schema"]
+    fields = {field["name"] for kind in schema.values() for field in kind["fields"]}
+    assert fields - OF_NO_MATCH == walked, "what is new in the schema is to be walked too"
     return told
