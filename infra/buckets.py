@@ -1,5 +1,5 @@
-"""Token buckets: how many units whoever holds one may still use. In Redis all processes share them; without it, or while
-it cannot be asked, each process has its own.
+"""Token buckets: how many units whoever holds one may still use. In Redis all processes share them; without it, or
+while it cannot be asked, each process has its own.
 
 The algorithm is throttled-py's GCRA, the token bucket that stores one time instead of a count and when it was taken: no
 fraction of a unit gets lost, however often it is asked. Here is how its script gets to Redis and back.

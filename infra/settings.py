@@ -144,8 +144,8 @@ def _rate(name: str, text: str) -> Rate | None:
     found = re.fullmatch(r"([1-9]\d{0,8})/([1-9]\d{0,4})", text, re.ASCII)
     if found is None:
         raise SettingsError(
-            f"VIDEAU_{name.upper()} is {text!r}; it is units/seconds, like 1000/20 (1000 units at once, which come back "
-            "within 20 seconds; up to 999999999 and 99999), or off"
+            f"VIDEAU_{name.upper()} is {text!r}; it is units/seconds, like 1000/20 (1000 units at once, which come "
+            "back within 20 seconds; up to 999999999 and 99999), or off"
         )
     return Rate(int(found[1]), int(found[2]))
 

@@ -38,10 +38,7 @@ class MatchRow(SQLModel, table=True):
     """
 
     __tablename__ = "matches"
-    __table_args__ = (
-        Index("ix_matches_newest", "created_at", "id"),
-        Index("ix_matches_series", "series", "created_at"),
-    )
+    __table_args__ = (Index("ix_matches_newest", "created_at", "id"), Index("ix_matches_series", "series", "created_at"))
 
     id: str = Field(primary_key=True, sa_type=_Text)
     version: int = Field(sa_type=BigInteger)

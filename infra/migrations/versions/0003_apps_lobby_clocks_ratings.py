@@ -119,5 +119,7 @@ def upgrade() -> None:
         sa.Column("wins", sa.Integer, nullable=False),
     )
     op.create_index("ix_standings_best", "standings", ["app", "rating", "player_id"])
-    op.create_table("projections", text("name", primary_key=True), sa.Column("position", sa.BigInteger, nullable=False))
+    op.create_table(
+        "projections", text("name", primary_key=True), sa.Column("position", sa.BigInteger, nullable=False)
+    )
     op.execute("INSERT INTO projections VALUES ('ratings', 0)")
