@@ -10,7 +10,8 @@ from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
@@ -25,6 +26,7 @@ from service.auth import Context, Tokens
 from service.endpoint import Endpoint
 from service.errors import logger
 from service.problems import FORESEEN, answer_problem
+from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
 from service.table import Table
 from service.wire import BoundedHttp, BoundedWebSocket
@@ -45,6 +47,7 @@ def create_app(settings: Settings) -> Starlette:
         table = app.state.table = Table(store, bus, chains, signer)
         app.state.bus, app.state.windows = bus, table.windows
         bus.start(table.windows.ring)
+        rates.buckets.start()
         forgetting = asyncio.create_task(_forget_keys(store, timedelta(days=settings.key_days)))
         gc.freeze()  # what start-up made is never garbage: collections skip it,
         gc.set_threshold(50_000, 20, 50)  # and come seldom: requests leave little in cycles (a tenth of their time)
@@ -52,13 +55,18 @@ def create_app(settings: Settings) -> Starlette:
         forgetting.cancel()
         table.windows.close()
         await bus.close()
+        await rates.buckets.close()
         await store.close()
 
     tokens = Tokens(settings.kept("secret"), settings.token_days)
     chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
 
-    def new_context() -> Context:
-        return Context(cast(Table, app.state.table), tokens)
+    rates = rates_of(settings)
+
+    def new_context(connection: HTTPConnection) -> Context:
+        scope = connection.scope
+        table = cast(Table, app.state.table)
+        return Context(table, tokens, address=address_of(scope), rates=rates, levels=scope.get(LEVELS))
 
     endpoint = Endpoint(new_context)
     app = Starlette(
@@ -68,10 +76,12 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
+        middleware=[Middleware(RateHeaders)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
     app.state.new_context = new_context
+    app.state.rates = rates
     app.state.audiences = endpoint.audiences
     return app
 

@@ -1,7 +1,7 @@
 """Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256)."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -9,7 +9,9 @@ from typing import Any
 
 import jwt
 
+from infra.buckets import Level
 from service.errors import ApiError, ErrorCode
+from service.rates import UNLIMITED, Caller, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
 
@@ -75,6 +77,13 @@ class Context:
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
     connection_params: dict[str, Any] = field(default_factory=dict)
+    app: str = ""
+    """The app whose user the player is; empty for guests."""
+    address: str = ""
+    """Where the caller is, as far as it counts for limits."""
+    rates: Rates = UNLIMITED
+    levels: list[Level] | None = None
+    """Of an HTTP request: the buckets that it was counted in, for its response."""
 
     @property
     def player(self) -> str:
@@ -92,6 +101,35 @@ class Context:
     def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
         """What the caller sees of a match after a number; see Table.watch."""
         return self.table.watch(match_id, after, self.viewer)
+
+    @property
+    def caller(self) -> Caller:
+        """Whose buckets requests are counted in."""
+        return Caller(self.viewer, self.app, self.address, self.operates)
+
+    async def enter(self, authorization: str | None) -> None:
+        """As `identify`, and count what is wrong. Raises RateLimited for who has been wrong too often."""
+        try:
+            await self.identify(authorization)
+        except ApiError:
+            await self._counted(self.rates.take_failure(self.address))
+            raise
+
+    async def count(self, units: int, registrations: int = 0) -> list[Level]:
+        """Count what is asked for, before it is done. Raises RateLimited."""
+        return await self._counted(self.rates.take(self.caller, units, registrations))
+
+    async def _counted(self, taking: Awaitable[list[Level]]) -> list[Level]:
+        levels: list[Level] = []
+        try:
+            levels = await taking
+        except RateLimited as error:
+            levels = error.levels
+            raise
+        finally:
+            if self.levels is not None:
+                self.levels += levels
+        return levels
 
     async def identify(self, authorization: str | None) -> None:
         """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises ApiError TOKEN_…."""

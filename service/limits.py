@@ -269,6 +269,7 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("queryCost", QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
         ("queryAliases", QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
+        ("subscriptionsPerPlayer", SUBSCRIPTIONS, ErrorCode.TOO_MANY_SUBSCRIPTIONS),
         ("unreadSeconds", UNREAD_SECONDS, ErrorCode.TOO_SLOW),
         ("headerBytes", HEADER_BYTES, None),
         ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),

@@ -26,6 +26,12 @@ class _Process(Collector):
         yield GaugeMetricFamily("videau_appends_waiting", "Appends that wait for their commit", store.waiting)
         yield CounterMetricFamily("videau_appends", "Appends that were committed", store.appended)
         yield CounterMetricFamily("videau_commits", "Commits that they shared", store.commits)
+        rates = self._state.rates
+        yield GaugeMetricFamily("videau_rates_shared", "Whether Redis has the rate limits' buckets", rates.buckets.connected)
+        refused = CounterMetricFamily("videau_rate_limited", "Requests refused by rate limits", labels=["limit"])
+        for name, number in rates.refused.items():
+            refused.add_metric([name], number)
+        yield refused
         yield GaugeMetricFamily("videau_matches_watched", "Matches that somebody watches here", len(windows))
 
 

@@ -14,6 +14,7 @@ from infra.log import Broken
 from infra.store import Unavailable
 from service import limits
 from service.errors import ErrorCode, logger
+from service.rates import RateLimited
 
 
 class Problem(Exception):
@@ -46,6 +47,8 @@ def problem_of(error: Exception) -> Problem:
         case Unavailable():
             logger.error("%s", error)
             return Problem(503, ErrorCode.UNAVAILABLE, "the database cannot be used now: try again")
+        case RateLimited():
+            return Problem(429, ErrorCode.RATE_LIMITED, error.message, retryAfter=error.retry_after)
         case GraphQLError():
             code = str((error.extensions or {}).get("code", ErrorCode.BAD_REQUEST))
             unauthenticated = code in (ErrorCode.UNAUTHENTICATED, ErrorCode.TOKEN_INVALID, ErrorCode.TOKEN_EXPIRED)
@@ -64,6 +67,8 @@ async def answer_problem(request: Request, error: Exception) -> Response:
     title = HTTPStatus(problem.status).phrase
     body = {"title": title, "status": problem.status, "code": problem.code, "detail": problem.detail, **problem.more}
     headers = {"retry-after": str(limits.RETRY_AFTER)} if problem.status == 503 else {}
+    if isinstance(error, RateLimited):
+        headers["retry-after"] = str(error.retry_after)
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
     if isinstance(error, HTTPException) and error.headers:
