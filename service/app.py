@@ -29,6 +29,7 @@ from service.problems import FORESEEN, answer_problem
 from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
 from service.table import Table
+from service.trusted import TrustedDocuments
 from service.wire import BoundedHttp, BoundedWebSocket
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
@@ -44,6 +45,7 @@ def create_app(settings: Settings) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = app.state.store = SqlStore(settings.url, create=True)
         bus: Bus = RedisBus(settings.redis_url) if settings.redis_url else LocalBus()
+        endpoint.documents = TrustedDocuments(store)
         table = app.state.table = Table(store, bus, chains, signer)
         app.state.bus, app.state.windows = bus, table.windows
         bus.start(table.windows.ring)

@@ -27,7 +27,9 @@ class _Process(Collector):
         yield CounterMetricFamily("videau_appends", "Appends that were committed", store.appended)
         yield CounterMetricFamily("videau_commits", "Commits that they shared", store.commits)
         rates = self._state.rates
-        yield GaugeMetricFamily("videau_rates_shared", "Whether Redis has the rate limits' buckets", rates.buckets.connected)
+        yield GaugeMetricFamily(
+            "videau_rates_shared", "Whether Redis has the rate limits' buckets", rates.buckets.connected
+        )
         refused = CounterMetricFamily("videau_rate_limited", "Requests refused by rate limits", labels=["limit"])
         for name, number in rates.refused.items():
             refused.add_metric([name], number)

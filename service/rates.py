@@ -1,8 +1,8 @@
 """How much may be asked for in how much time: which buckets a request is counted in, and what its caller is told.
 
 A request counts in the buckets of its player and of the player's app, or, without a player, of its address; so do
-connections that are opened, in that of their address. Guests who register and tokens that are wrong count in a bucket of
-their own. Operators are not counted.
+connections that are opened, in that of their address. Guests who register and tokens that are wrong count in a bucket
+of their own. Operators are not counted.
 """
 
 import ipaddress
@@ -41,8 +41,8 @@ class RateLimited(ApiError):
         self.retry_after = max(1, math.ceil(level.retry))
         super().__init__(
             ErrorCode.RATE_LIMITED,
-            f"the limit {level.name!r} of {level.rate.units} units in {level.rate.seconds} seconds has {level.remaining} "
-            f"left, which is not enough for this: try again in {self.retry_after} seconds",
+            f"the limit {level.name!r} of {level.rate.units} units in {level.rate.seconds} seconds has "
+            f"{level.remaining} left, which is not enough for this: try again in {self.retry_after} seconds",
         )
         assert self.extensions is not None
         self.extensions["retryAfter"] = self.retry_after
@@ -57,8 +57,8 @@ class Rates:
         """How often each kind of bucket had too little."""
 
     async def take(self, caller: Caller, units: int, registrations: int = 0) -> list[Level]:
-        """Count a request in its caller's buckets, one after the other. Raises RateLimited at the first with too little:
-        whoever floods takes nothing from others."""
+        """Count a request in its caller's buckets, one after the other. Raises RateLimited at the first that has too
+        little: a player who floods takes nothing from the others of the app."""
         if caller.operates:
             return []
         wanted = [(name, holder, units) for name, holder in _holders(caller)]
@@ -77,9 +77,7 @@ class Rates:
     async def levels(self, caller: Caller) -> list[Level]:
         """Every bucket of a caller."""
         holders = dict([("address", caller.address), *_holders(caller), ("registration", caller.address)])
-        return [
-            await self.buckets.look(name, holder) for name, holder in holders.items() if name in self.buckets.rates
-        ]
+        return [await self.buckets.look(name, holder) for name, holder in holders.items() if name in self.buckets.rates]
 
     async def _take(self, wanted: Iterable[tuple[str, str, int]]) -> list[Level]:
         levels = []
@@ -148,7 +146,7 @@ def extensions(price: Price, levels: Iterable[Level]) -> dict[str, Any]:
 
 
 class CallersLimit(NamedTuple):
-    """Something that is limited; for a rate, what its caller has left, and in how many seconds that is the most again."""
+    """Something that is limited; of a rate, what its caller has left, and the seconds until that is the most again."""
 
     name: str
     value: int
