@@ -59,6 +59,9 @@ def _origin(match: Match) -> dict[str, Any]:
         "sandbox": match.settings.sandbox is not None,
         "imported": match.imported is not None,
         "length": match.settings.length,
+        "rated": False,
+        "app": "",
+        "series": match.id,
     }
 
 
@@ -101,7 +104,7 @@ def _is_stored(connection: Connection, append: Append) -> bool:
 
 
 _STATE = ("version", "updated_at", "status", "white", "black", "white_score", "black_score", "winner")
-_NEW = ("id", "created_at", *_STATE, "visibility", "sandbox", "imported", "length")
+_NEW = ("id", "created_at", *_STATE, "visibility", "sandbox", "imported", "length", "rated", "app", "series")
 
 
 def _commands(append: Append, at: str) -> tuple[Any, ...]:
@@ -179,7 +182,7 @@ def _on_sqlite(connection: Connection, appends: Sequence[Append]) -> list[Except
 # PostgreSQL
 
 _TYPES = {"version": "bigint", "white_score": "int", "black_score": "int", "length": "int"}
-_TYPES |= {"sandbox": "bool", "imported": "bool"}
+_TYPES |= {"sandbox": "bool", "imported": "bool", "rated": "bool"}
 
 _STATEMENT = f"""
 WITH given AS MATERIALIZED (
