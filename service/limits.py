@@ -86,7 +86,7 @@ class Parsing(ParserCache):
 
     def on_parse(self) -> Iterator[None]:
         context = self.execution_context
-        if _nesting(context.query or "") > NESTING:
+        if nesting(context.query or "") > NESTING:
             context.graphql_document = _ANYTHING
             context.validation_rules = (_TooDeep,)
         else:
@@ -118,7 +118,7 @@ class _Ambiguous(ValidationRule):
         context.report_error(ambiguous())
 
 
-def _nesting(text: str) -> int:
+def nesting(text: str) -> int:
     """How deeply braces and brackets are nested."""
     depth = most = 0
     for mark in _BRACES.findall(text):
@@ -153,7 +153,7 @@ NOTHING = Price(0, 1, 0, False)
 def price_of(query: str, operation_name: str | None) -> Price:
     """The price of the named operation of a document, or of its only one; whether it is valid is not asked here."""
     broken = Price(0, UNREADABLE, 0, False)
-    if _nesting(query) > NESTING:
+    if nesting(query) > NESTING:
         return broken
     try:
         document = Parsing(maxsize=256).cached_parse_document(query, max_tokens=QUERY_TOKENS)

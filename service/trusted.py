@@ -6,8 +6,11 @@ import time
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
+from graphql import GraphQLSyntaxError, parse, specified_rules, validate
+
 from infra.store import SqlStore
 from service.errors import ApiError, ErrorCode
+from service.limits import NESTING, QUERY_TOKENS, QueryLimits, nesting
 
 KEPT_DOCUMENTS = 1_000
 """Documents kept in memory."""
@@ -92,6 +95,20 @@ def hash_of(extensions: dict[str, Any] | None) -> str | None:
         return given[7:]
     message = f"the document's id is {str(given)[:100]!r}; it is `sha256:` and 64 hexadecimal digits in lower case"
     raise ApiError(ErrorCode.BAD_REQUEST, message)
+
+
+def problem_of(text: str) -> str | None:
+    """Why a document can never be executed; None if it can."""
+    from service.schema import schema  # here, since serving needs no second look
+
+    if nesting(text) > NESTING:
+        return f"it is nested more than {NESTING} levels deep"
+    try:
+        document = parse(text, max_tokens=QUERY_TOKENS)
+    except GraphQLSyntaxError as error:
+        return str(error)
+    errors = validate(schema._schema, document, [*specified_rules, QueryLimits], max_errors=1)
+    return str(errors[0]) if errors else None
 
 
 def _not_registered(app: str, hash_: str) -> ApiError:
