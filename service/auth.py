@@ -11,7 +11,7 @@ import jwt
 
 from infra.buckets import Level
 from service.errors import ApiError, ErrorCode
-from service.rates import UNLIMITED, Caller, RateLimited, Rates
+from service.rates import UNLIMITED, Payer, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
 
@@ -103,9 +103,9 @@ class Context:
         return self.table.watch(match_id, after, self.viewer)
 
     @property
-    def caller(self) -> Caller:
+    def payer(self) -> Payer:
         """Whose buckets requests are counted in."""
-        return Caller(self.viewer, self.app, self.address, self.operates)
+        return Payer(self.viewer, self.app, self.address, self.operates)
 
     async def enter(self, authorization: str | None) -> None:
         """As `identify`, and count what is wrong. Raises RateLimited for who has been wrong too often."""
@@ -117,7 +117,7 @@ class Context:
 
     async def count(self, units: int, registrations: int = 0) -> list[Level]:
         """Count what is asked for, before it is done. Raises RateLimited."""
-        return await self._counted(self.rates.take(self.caller, units, registrations))
+        return await self._counted(self.rates.take(self.payer, units, registrations))
 
     async def _counted(self, taking: Awaitable[list[Level]]) -> list[Level]:
         levels: list[Level] = []

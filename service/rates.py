@@ -23,7 +23,7 @@ LEVELS = "videau.levels"
 """Where the scope of an HTTP request has the levels of the buckets that it was counted in."""
 
 
-class Caller(NamedTuple):
+class Payer(NamedTuple):
     """Whose buckets a request is counted in."""
 
     player: str | None
@@ -56,14 +56,14 @@ class Rates:
         self.refused = Counter[str]()
         """How often each kind of bucket had too little."""
 
-    async def take(self, caller: Caller, units: int, registrations: int = 0) -> list[Level]:
+    async def take(self, payer: Payer, units: int, registrations: int = 0) -> list[Level]:
         """Count a request in its caller's buckets, one after the other. Raises RateLimited at the first that has too
         little: a player who floods takes nothing from the others of the app."""
-        if caller.operates:
+        if payer.operates:
             return []
-        wanted = [(name, holder, units) for name, holder in _holders(caller)]
+        wanted = [(name, holder, units) for name, holder in _holders(payer)]
         if registrations:
-            wanted.append(("registration", caller.address, registrations))
+            wanted.append(("registration", payer.address, registrations))
         return await self._take(wanted)
 
     async def take_connection(self, address: str) -> list[Level]:
@@ -74,9 +74,9 @@ class Rates:
         """Count a token that was wrong. Raises RateLimited."""
         return await self._take([("registration", address, 1)])
 
-    async def levels(self, caller: Caller) -> list[Level]:
+    async def levels(self, payer: Payer) -> list[Level]:
         """Every bucket of a caller."""
-        holders = dict([("address", caller.address), *_holders(caller), ("registration", caller.address)])
+        holders = dict([("address", payer.address), *_holders(payer), ("registration", payer.address)])
         return [await self.buckets.look(name, holder) for name, holder in holders.items() if name in self.buckets.rates]
 
     async def _take(self, wanted: Iterable[tuple[str, str, int]]) -> list[Level]:
@@ -104,10 +104,10 @@ def rates_of(settings: Settings) -> Rates:
     return Rates(Buckets({name: rate for name, rate in rates.items() if rate}, settings.redis_url))
 
 
-def _holders(caller: Caller) -> list[tuple[str, str]]:
-    if caller.player is None:
-        return [("address", caller.address)]
-    return [("player", caller.player), ("app", caller.app)] if caller.app else [("player", caller.player)]
+def _holders(payer: Payer) -> list[tuple[str, str]]:
+    if payer.player is None:
+        return [("address", payer.address)]
+    return [("player", payer.player), ("app", payer.app)] if payer.app else [("player", payer.player)]
 
 
 def address_of(scope: Scope) -> str:
@@ -155,13 +155,13 @@ class CallersLimit(NamedTuple):
     reset_seconds: int | None = None
 
 
-async def limits_of(rates: Rates, caller: Caller) -> list[CallersLimit]:
+async def limits_of(rates: Rates, payer: Payer) -> list[CallersLimit]:
     """Every limit, and every bucket of the caller."""
     return [
         *(CallersLimit(*limit) for limit in all_limits()),
         *(
             CallersLimit(level.name, level.rate.units, ErrorCode.RATE_LIMITED, level.remaining, math.ceil(level.reset))
-            for level in await rates.levels(caller)
+            for level in await rates.levels(payer)
         ),
     ]
 

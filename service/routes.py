@@ -226,7 +226,7 @@ async def limits_(request: Request) -> Response:
     context = await _context(request)
     names = ("name", "value", "code", "remaining", "resetSeconds")
     return JSONResponse(
-        {"limits": [dict(zip(names, limit, strict=True)) for limit in await limits_of(context.rates, context.caller)]}
+        {"limits": [dict(zip(names, limit, strict=True)) for limit in await limits_of(context.rates, context.payer)]}
     )
 
 

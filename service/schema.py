@@ -202,7 +202,7 @@ class Query:
     @strawberry.field(description="How much may be asked for, at once and in time.")
     async def limits(self, info: Info) -> list[Limit]:
         context = info.context
-        return [Limit(**limit._asdict()) for limit in await limits_of(context.rates, context.caller)]
+        return [Limit(**limit._asdict()) for limit in await limits_of(context.rates, context.payer)]
 
 
 @strawberry.type(description="What can be done. Each of the nine commands answers what happened, or why nothing did.")
