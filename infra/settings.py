@@ -41,6 +41,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The key that signs finished logs: 64 hexadecimal digits; None is made once and kept beside the database."""
     token_days: int = 30
     """How long a token lasts."""
+    audience: str = "videau"
+    """What the tokens of apps must name as their audience (`aud`)."""
     key_days: int = 7
     """How long idempotency keys are remembered at least."""
     rate_player: Rate | None = Rate(1_000, 20)

@@ -22,6 +22,7 @@ from sqlmodel import SQLModel
 from domain.board import Color
 from domain.rules import fold
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
+from infra.apps import AppStore
 from infra.database import PATIENCE, Damaged, Database, Unavailable
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
@@ -92,6 +93,7 @@ class SqlStore:
         Raises Unavailable, also for a database whose tables are older or newer than this program.
         """
         self._database = Database(url)
+        self.apps = AppStore(self._database)
         file = self._database.file
         if file is not None and not create and not file.exists():
             raise Unavailable(f"there is no database at {file}")

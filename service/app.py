@@ -22,6 +22,7 @@ from infra.settings import Settings
 from infra.signing import Signer
 from infra.store import SqlStore, Unavailable
 from service import limits
+from service.apps import Apps
 from service.auth import Context, Tokens
 from service.endpoint import Endpoint
 from service.errors import logger
@@ -48,6 +49,7 @@ def create_app(settings: Settings) -> Starlette:
         endpoint.documents = TrustedDocuments(store)
         table = app.state.table = Table(store, bus, chains, signer)
         app.state.bus, app.state.windows = bus, table.windows
+        app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
         bus.start(table.windows.ring)
         rates.buckets.start()
         forgetting = asyncio.create_task(_forget_keys(store, timedelta(days=settings.key_days)))
@@ -60,7 +62,7 @@ def create_app(settings: Settings) -> Starlette:
         await rates.buckets.close()
         await store.close()
 
-    tokens = Tokens(settings.kept("secret"), settings.token_days)
+    secret = settings.kept("secret")
     chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
 
     rates = rates_of(settings)
@@ -68,7 +70,9 @@ def create_app(settings: Settings) -> Starlette:
     def new_context(connection: HTTPConnection) -> Context:
         scope = connection.scope
         table = cast(Table, app.state.table)
-        return Context(table, tokens, address=address_of(scope), rates=rates, levels=scope.get(LEVELS))
+        return Context(
+            table, cast(Tokens, app.state.tokens), address=address_of(scope), rates=rates, levels=scope.get(LEVELS)
+        )
 
     endpoint = Endpoint(new_context)
     app = Starlette(

@@ -1,21 +1,23 @@
-"""Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256)."""
+"""Who is calling: a token that says which player, or that it is an operator; signed here (JWT, HS256), or by an app."""
 
+import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 import jwt
 
+from infra.apps import ISSUER
 from infra.buckets import Level
-from service.errors import ApiError, ErrorCode
+from infra.database import Unavailable
+from service.apps import Apps, Caller, expiry, token_error, verified
+from service.errors import ApiError, ErrorCode, status_of
 from service.rates import UNLIMITED, Payer, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
-
-ISSUER = "videau"
 
 CLOCKS_DIFFER = timedelta(minutes=10)
 """How far the clock of the process that made a token may be ahead of ours."""
@@ -26,14 +28,20 @@ OPERATE = "operate"
 KEPT_TOKENS = 10_000
 """Tokens whose signature need not be checked again."""
 
+LONGEST_TOKEN = 8_000
+
+RECHECK_SECONDS = 10.0
+"""How often what goes on for long asks whether its caller's token still stands."""
+
 
 class Tokens:
-    """Makes and reads the tokens of guests and operators."""
+    """Makes the tokens of guests and operators, and reads them and those of apps."""
 
-    def __init__(self, secret: str, days: int) -> None:
+    def __init__(self, secret: str, days: int, apps: Apps | None = None) -> None:
         self._secret = secret
         self._lasts = timedelta(days=days)
-        self._signed = lru_cache(KEPT_TOKENS)(self._read)
+        self._apps = apps
+        self._known: OrderedDict[str, Caller] = OrderedDict()
 
     def issue(self, player_id: str, scope: str | None = None) -> tuple[str, datetime]:
         """A token for a player, or with scope OPERATE for an operator of this name, and when it expires."""
@@ -43,19 +51,45 @@ class Tokens:
             claims["scope"] = scope
         return jwt.encode(claims, self._secret, algorithm="HS256"), now + self._lasts
 
-    def holder(self, token: str) -> tuple[str, str | None]:
-        """Whose token it is, and its scope. Raises ApiError TOKEN_EXPIRED or TOKEN_INVALID."""
-        try:
-            holder, scope, expires = self._signed(token)
-        except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError) as error:
-            raise ApiError(ErrorCode.TOKEN_INVALID, f"this token cannot be used: {error}") from error
-        if expires <= time.time():
-            raise ApiError(ErrorCode.TOKEN_EXPIRED, "this token has expired: register again")
-        return holder, scope
+    async def caller(self, token: str) -> Caller:
+        """Whose token it is. Raises ApiError TOKEN_…, APP_… or KEYS_UNAVAILABLE, and Unavailable."""
+        caller = self._known.get(token)
+        if caller is None:
+            caller = await self._read(token)
+            self._known[token] = caller
+            if len(self._known) > KEPT_TOKENS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(token)
+        await self.check(caller)
+        return caller
 
-    def _read(self, token: str) -> tuple[str, str | None, float]:
-        """Whose token it is, its scope and when it expires; its signature and form are right, and stay so."""
-        claims = jwt.decode(
+    async def check(self, caller: Caller) -> None:
+        """Raises what `caller` does if the token of a caller who was known can be used no more."""
+        if caller.expires <= time.time():
+            expired = (
+                "this token has expired: the app gives another"
+                if caller.app
+                else "this token has expired: register again"
+            )
+            raise ApiError(ErrorCode.TOKEN_EXPIRED, expired)
+        if caller.app and self._apps is not None:
+            await self._apps.check(caller)
+
+    async def _read(self, token: str) -> Caller:
+        """Whose token it is; its signature and form are right, and stay so."""
+        if len(token) > LONGEST_TOKEN:
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token is longer than {most} characters", most=LONGEST_TOKEN)
+        try:
+            unverified = jwt.decode_complete(token, options={"verify_signature": False})
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise token_error(error) from error
+        issuer = unverified["payload"].get("iss")
+        if not isinstance(issuer, str):
+            raise ApiError(ErrorCode.TOKEN_INVALID, "the token's iss is the name of its app")
+        if issuer != ISSUER and self._apps is not None:
+            return await self._apps.caller(issuer, token, unverified["header"])
+        claims = verified(
             token,
             self._secret,
             algorithms=["HS256"],
@@ -63,7 +97,8 @@ class Tokens:
             options={"require": ["iss", "sub", "iat", "exp"], "verify_exp": False},
             leeway=CLOCKS_DIFFER,
         )
-        return str(claims["sub"]), claims.get("scope"), float(claims["exp"])
+        operates = claims.get("scope") == OPERATE
+        return Caller(player=None if operates else str(claims["sub"]), expires=expiry(claims))
 
 
 @dataclass
@@ -76,9 +111,11 @@ class Context:
     """The player's id; None for an anonymous caller."""
     operates: bool = False
     """Whether the caller is an operator, who plays nothing and may read everything."""
-    connection_params: dict[str, Any] = field(default_factory=dict)
     app: str = ""
-    """The app whose user the player is; empty for guests."""
+    """The app whose user the player is; empty for a guest."""
+    caller: Caller | None = None
+    """What its token says; None for an anonymous caller."""
+    connection_params: dict[str, Any] = field(default_factory=dict)
     address: str = ""
     """Where the caller is, as far as it counts for limits."""
     rates: Rates = UNLIMITED
@@ -87,9 +124,12 @@ class Context:
 
     @property
     def player(self) -> str:
-        """The player's id. Raises ApiError UNAUTHENTICATED for an anonymous caller."""
+        """The player's id, who may do something. Raises ApiError UNAUTHENTICATED for an anonymous caller, FORBIDDEN
+        for one who may only watch."""
         if self.viewer is None:
             raise ApiError(ErrorCode.UNAUTHENTICATED, "only a player may do that: registerGuest gives you a token")
+        if self.caller is not None and not self.caller.plays:
+            raise ApiError(ErrorCode.FORBIDDEN, "this token is for watching alone: its scope is neither play nor bot")
         return self.viewer
 
     def check_operator(self) -> None:
@@ -111,8 +151,9 @@ class Context:
         """As `identify`, and count what is wrong. Raises RateLimited for who has been wrong too often."""
         try:
             await self.identify(authorization)
-        except ApiError:
-            await self._counted(self.rates.take_failure(self.address))
+        except ApiError as error:
+            if status_of(error.code) == 401:
+                await self._counted(self.rates.take_failure(self.address))
             raise
 
     async def count(self, units: int, registrations: int = 0) -> list[Level]:
@@ -132,16 +173,30 @@ class Context:
         return levels
 
     async def identify(self, authorization: str | None) -> None:
-        """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises ApiError TOKEN_…."""
+        """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises what Tokens.caller does."""
         if authorization is None:
             return
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise ApiError(ErrorCode.TOKEN_INVALID, "authorization is `Bearer` and a token")
-        viewer, scope = self.tokens.holder(token.strip())
-        if scope == OPERATE:
+        caller = await self.tokens.caller(token.strip())
+        self.caller = caller
+        if caller.player is None:
             self.operates = True
             return
-        if not await self.table.names([viewer]):
+        if not caller.app and not await self.table.names([caller.player]):
             raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
-        self.viewer = viewer
+        self.viewer, self.app = caller.player, caller.app
+
+    async def lapse(self) -> ApiError:
+        """Why the caller's token can be used no more, as soon as that is so; never returns for an anonymous caller."""
+        while True:
+            left = self.caller.expires - time.time() if self.caller else RECHECK_SECONDS
+            await asyncio.sleep(max(0.0, min(RECHECK_SECONDS, left)))
+            try:
+                if self.caller is not None:
+                    await self.tokens.check(self.caller)
+            except ApiError as error:
+                return error
+            except Unavailable:
+                continue  # what is not known ends nothing

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import sys
 import time
@@ -11,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
@@ -26,14 +27,16 @@ from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import evolve, fold
 from infra import migrations
+from infra.apps import ISSUER, STALE_SECONDS, AppStore
 from infra.bus import LocalBus
 from infra.dice import Chains
+from infra.keys import AppKey, BadKeys, check_set, check_url, fetch, read_keys, read_published, write_keys
 from infra.log import Broken, Recorded, encode_time, event_schema, signed_head, verify
 from infra.matchfiles import read_file
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
 from infra.store import Rebuilt, SqlStore, Unavailable
-from infra.tables import DocumentRow
+from infra.tables import AppRow, DocumentRow
 from service.table import Table
 
 T = TypeVar("T")
@@ -41,6 +44,8 @@ T = TypeVar("T")
 _database = click.option(
     "--database", "database_url", metavar="URL", help="Where the store is; else VIDEAU_DATABASE_URL, or videau.db here."
 )
+
+_File = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -344,6 +349,89 @@ def _of_app(database_url: str | None, app: str, work: Callable[[SqlStore], Await
         _fail(str(error))
 
 
+@main.group()
+def app() -> None:
+    """Apps: games of others, who sign tokens for their own users."""
+
+
+@app.command(name="add")
+@_database
+@click.argument("name")
+@click.option("--jwks-url", metavar="URL", help="Where the app publishes its keys, as a JWK set.")
+@click.option("--key", "file", type=_File, help="A file with its public key: PEM, JWK, or a JWK set.")
+def app_add(database_url: str | None, name: str, jwks_url: str | None, file: Path | None) -> None:
+    """Register the app NAME, which is the `iss` of its tokens, with its keys: Ed25519, P-256 or RSA."""
+    if not re.fullmatch(r"[!-~]{1,100}", name) or name == ISSUER:
+        _fail(
+            f"{name[:120]!r} is no app's name; it is 1 to 100 printable ASCII characters without spaces, not {ISSUER!r}"
+        )
+    if (jwks_url is None) == (file is None):
+        _fail("give either --jwks-url, or --key")
+    try:
+        keys = _published(jwks_url) if jwks_url is not None else _key_file(file)
+    except BadKeys as error:
+        _fail(str(error))
+    row = AppRow(name=name, created_at=encode_time(datetime.now(UTC)), jwks_url=jwks_url)
+    row.jwks = write_keys(keys) if file is not None else None
+    if not _with_apps(database_url, lambda apps: apps.add(row)):
+        _fail(f"there is an app {name} already; `videau app key` changes its keys")
+    click.echo(f"{name}: its tokens are taken, signed with {_kids(keys) or 'the keys at its URL'}")
+
+
+@app.command(name="list")
+@_database
+def app_list(database_url: str | None) -> None:
+    """Print every app: since when, whether it was revoked, and its keys by kid."""
+    for row in _with_apps(database_url, lambda apps: apps.all()):
+        revoked = f", revoked {row.revoked_at[:10]}" if row.revoked_at else ""
+        keys = [*filter(None, [row.jwks_url, row.jwks and _kids(read_keys(row.jwks.encode()))])]
+        click.echo(f"{row.name}  since {row.created_at[:10]}{revoked}  {', '.join(keys)}")
+
+
+@app.command(name="key")
+@_database
+@click.argument("name")
+@click.option("--add", "file", type=_File, help="A file with another public key: PEM, JWK, or a JWK set.")
+@click.option("--remove", metavar="KID", help="The kid of a key that is withdrawn.")
+def app_key(database_url: str | None, name: str, file: Path | None, remove: str | None) -> None:
+    """Add a key to those of the app NAME, or withdraw one. It holds for every process within seconds."""
+    if (file is None) == (remove is None):
+        _fail("give either --add, or --remove")
+
+    def make(row: AppRow) -> dict[str, Any]:
+        keys = read_keys(row.jwks.encode()) if row.jwks else []
+        if file is not None:
+            return {"jwks": write_keys(check_set(keys + _key_file(file)))}
+        left = [key for key in keys if key.kid != remove]
+        if len(left) == len(keys):
+            at_url = "; those at its URL are withdrawn there" if row.jwks_url else ""
+            raise BadKeys(f"the app {name} has no key {remove!r}, only {_kids(keys) or 'none'}{at_url}")
+        if not left and not row.jwks_url:
+            raise BadKeys(f"{remove!r} is the only key of the app {name}; `videau app revoke {name}` revokes the app")
+        return {"jwks": write_keys(left) if left else None}
+
+    _change_app(database_url, name, make, "its keys are changed")
+
+
+@app.command(name="revoke")
+@_database
+@click.argument("name")
+def app_revoke(database_url: str | None, name: str) -> None:
+    """Take no more tokens of the app NAME. Its players and matches stay."""
+    now = encode_time(datetime.now(UTC))
+    _change_app(
+        database_url, name, lambda row: {"revoked_at": row.revoked_at or now}, "its tokens are refused from now on"
+    )
+
+
+@app.command(name="restore")
+@_database
+@click.argument("name")
+def app_restore(database_url: str | None, name: str) -> None:
+    """Take tokens of the app NAME again."""
+    _change_app(database_url, name, lambda row: {"revoked_at": None}, "its tokens are taken again")
+
+
 @main.command()
 @click.option("--events", "of_events", is_flag=True, help="The JSON Schema of the events in a log instead.")
 def schema(of_events: bool) -> None:
@@ -359,6 +447,60 @@ def schema(of_events: bool) -> None:
 def _fail(message: str) -> NoReturn:
     click.echo(f"videau: {message}", err=True)
     sys.exit(1)
+
+
+def _with_apps(database_url: str | None, work: Callable[[AppStore], Awaitable[T]]) -> T:
+    """What work with the rows of apps comes to."""
+    settings = _settings(database_url=database_url)
+
+    async def run() -> T:
+        store = SqlStore(settings.url, create=True)
+        try:
+            return await work(store.apps)
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(run())
+    except (Unavailable, BadKeys) as error:
+        _fail(str(error))
+
+
+def _change_app(database_url: str | None, name: str, make: Callable[[AppRow], dict[str, Any]], told: str) -> None:
+    """Change an app, and say so."""
+    if not _with_apps(database_url, lambda apps: apps.change(name, make)):
+        _fail(f"there is no app {name}; `videau app list` lists them")
+    click.echo(f"{name}: {told}, in every process within {STALE_SECONDS:.0f} seconds")
+
+
+def _key_file(file: Path | None) -> list[AppKey]:
+    """The keys in a file. Raises BadKeys."""
+    assert file is not None
+    try:
+        return read_keys(file.read_bytes())
+    except OSError as error:
+        raise BadKeys(f"cannot read {file}: {error.strerror}") from error
+    except BadKeys as error:
+        raise BadKeys(f"{file}: {error}") from error
+
+
+def _published(url: str) -> list[AppKey]:
+    """The keys at a URL; none if it cannot be reached from here, which the server may. Raises BadKeys."""
+    check_url(url)
+    try:
+        data = asyncio.run(fetch(url))
+    except BadKeys as error:
+        click.echo(f"videau: {url} could not be read now, and will be when it is needed: {error}", err=True)
+        return []
+    try:
+        return read_published(data)
+    except BadKeys as error:
+        raise BadKeys(f"{url}: {error}") from error
+
+
+def _kids(keys: list[AppKey]) -> str:
+    """The keys, as people tell them apart."""
+    return ", ".join(f"{key.kid} ({key.algorithm})" for key in keys)
 
 
 def _settings(**given: object) -> Settings:

@@ -1,5 +1,6 @@
 """/graphql over HTTP and over graphql-transport-ws: who calls, how much may come in, and errors as JSON with codes."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -29,7 +30,7 @@ from infra.store import Unavailable
 from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
-from service.errors import ApiError, ErrorCode, coded, coded_all, is_ambiguous
+from service.errors import ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of
 from service.rates import LEVELS, RateLimited, extensions
 from service.schema import schema
 from service.trusted import TrustedDocuments
@@ -79,6 +80,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
+        self._lapsing: asyncio.Task[None] | None = None
         scope = given["websocket"].ws.scope
         self.wire: BoundedWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
         if self.wire is not None:
@@ -102,11 +104,13 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                 await self._close(4429, f"{ErrorCode.RATE_LIMITED}: try again in {error.retry_after} seconds")
                 return
             except ApiError as error:
-                await self._close(4403, f"{(error.extensions or {})['code']}: {error.message}")
+                await self._close(1013 if status_of(error.code) == 503 else 4403, f"{error.code}: {error.message}")
                 return
             except Unavailable:
                 await self._close(1013, "UNAVAILABLE: the database cannot be used now: try again")
                 return
+            if self.context.caller is not None and self._lapsing is None:
+                self._lapsing = asyncio.create_task(self._lapse())
             message = {"type": "connection_init", "payload": read.payload or {}}
         if isinstance(read, _Subscribe) and read.id in self.operations:
             await self._close(4409, f"Subscriber for {read.id} already exists")
@@ -128,6 +132,19 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                 message = {**message, "payload": {**message["payload"], "query": ""}}
             self._payloads[read.id] = payload
         await super().handle_message(message)
+
+    async def shutdown(self) -> None:
+        if self._lapsing is not None:
+            self._lapsing.cancel()
+        await super().shutdown()
+
+    async def _lapse(self) -> None:
+        """Close when the caller's token can be used no more."""
+        error = await self.context.lapse()
+        try:
+            await self._close(4403, f"{error.code}: {error.message}")
+        except Exception as gone:
+            await self.handle_task_exception(gone)
 
     async def run_operation(self, operation: Operation[Context, None]) -> None:
         watcher = None
@@ -165,8 +182,11 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             self._told[operation.id] = extensions(price, levels)
         elif context.viewer is not None:
             if view.subscriptions[context.viewer] >= limits.SUBSCRIPTIONS:
-                message = f"you have {limits.SUBSCRIPTIONS} subscriptions: complete one first"
-                raise ApiError(ErrorCode.TOO_MANY_SUBSCRIPTIONS, message)
+                raise ApiError(
+                    ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+                    "you have {most} subscriptions: complete one first",
+                    most=limits.SUBSCRIPTIONS,
+                )
             view.subscriptions[context.viewer] += 1
             self._subscriptions.add(operation.id)
 
@@ -317,7 +337,10 @@ class Endpoint(GraphQL[Context, None]):
         except RateLimited as error:
             return _limited(error, kwargs["sub_response"])
         except GraphQLError as error:
-            kwargs["sub_response"].status_code = 401
+            status = status_of(str((error.extensions or {}).get("code")))
+            kwargs["sub_response"].status_code = status
+            if status == 503:
+                kwargs["sub_response"].headers["retry-after"] = str(limits.RETRY_AFTER)
             return ExecutionResult(data=None, errors=[error])
         except Unavailable as error:
             kwargs["sub_response"].status_code = 503

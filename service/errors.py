@@ -44,7 +44,16 @@ class ErrorCode(StrEnum):
     TOO_SLOW = "TOO_SLOW"
     UNAUTHENTICATED = "UNAUTHENTICATED"
     TOKEN_INVALID = "TOKEN_INVALID"
+    TOKEN_ALGORITHM = "TOKEN_ALGORITHM"
+    TOKEN_SIGNATURE = "TOKEN_SIGNATURE"
+    TOKEN_KEY_UNKNOWN = "TOKEN_KEY_UNKNOWN"
+    TOKEN_AUDIENCE = "TOKEN_AUDIENCE"
     TOKEN_EXPIRED = "TOKEN_EXPIRED"
+    TOKEN_NOT_YET_VALID = "TOKEN_NOT_YET_VALID"
+    TOKEN_SCOPE = "TOKEN_SCOPE"
+    APP_UNKNOWN = "APP_UNKNOWN"
+    APP_REVOKED = "APP_REVOKED"
+    KEYS_UNAVAILABLE = "KEYS_UNAVAILABLE"
     FORBIDDEN = "FORBIDDEN"
     UNAVAILABLE = "UNAVAILABLE"
     INTERNAL = "INTERNAL"
@@ -53,8 +62,17 @@ class ErrorCode(StrEnum):
 class ApiError(GraphQLError):
     """A request that is not served, with the code and the reason for whoever wrote it."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message, extensions={"code": code.value})
+    def __init__(self, code: ErrorCode, message: str, /, **fields: object) -> None:
+        """The message may be a template for the fields."""
+        super().__init__(message.format_map(fields) if fields else message, extensions={"code": code.value})
+        self.code = code
+
+
+def status_of(code: str) -> int:
+    """The HTTP status of a request that is not served for this reason."""
+    if code == ErrorCode.UNAUTHENTICATED or code.startswith(("TOKEN_", "APP_")):
+        return 401
+    return {ErrorCode.FORBIDDEN.value: 403, ErrorCode.KEYS_UNAVAILABLE.value: 503}.get(code, 400)
 
 
 def coded(error: GraphQLError) -> GraphQLError:

@@ -13,7 +13,7 @@ from domain.matchfile import FileError, NotExpressible
 from infra.log import Broken
 from infra.store import Unavailable
 from service import limits
-from service.errors import ErrorCode, logger
+from service.errors import ErrorCode, logger, status_of
 from service.rates import RateLimited
 
 
@@ -51,9 +51,7 @@ def problem_of(error: Exception) -> Problem:
             return Problem(429, ErrorCode.RATE_LIMITED, error.message, retryAfter=error.retry_after)
         case GraphQLError():
             code = str((error.extensions or {}).get("code", ErrorCode.BAD_REQUEST))
-            unauthenticated = code in (ErrorCode.UNAUTHENTICATED, ErrorCode.TOKEN_INVALID, ErrorCode.TOKEN_EXPIRED)
-            status = 403 if code == ErrorCode.FORBIDDEN else 401 if unauthenticated else 400
-            return Problem(status, code, error.message)
+            return Problem(status_of(code), code, error.message)
         case HTTPException():
             return Problem(error.status_code, ErrorCode.BAD_REQUEST, error.detail)
         case _:

@@ -41,8 +41,13 @@ class RateLimited(ApiError):
         self.retry_after = max(1, math.ceil(level.retry))
         super().__init__(
             ErrorCode.RATE_LIMITED,
-            f"the limit {level.name!r} of {level.rate.units} units in {level.rate.seconds} seconds has "
-            f"{level.remaining} left, which is not enough for this: try again in {self.retry_after} seconds",
+            "the limit {name!r} of {units} units in {seconds} seconds has {left} left, which is not enough for this: "
+            "try again in {retry} seconds",
+            name=level.name,
+            units=level.rate.units,
+            seconds=level.rate.seconds,
+            left=level.remaining,
+            retry=self.retry_after,
         )
         assert self.extensions is not None
         self.extensions["retryAfter"] = self.retry_after

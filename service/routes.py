@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from infra.matchfiles import read_file
 from infra.store import PAGE, Unavailable
 from service import limits
 from service.auth import Context
-from service.errors import ErrorCode, logger
+from service.errors import ApiError, ErrorCode, logger
 from service.metrics import metrics
 from service.problems import Problem
 from service.rates import limits_of
@@ -81,7 +81,7 @@ async def match_events(request: Request) -> Response:
     if "text/event-stream" in request.headers.get("accept", ""):
         if head.match.winner and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
-        return _streamed(_live(context, head.match.id, after))
+        return _streamed(context, _live(context, head.match.id, after))
     return await _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
 
 
@@ -93,23 +93,34 @@ async def _live(context: Context, match_id: str, after: int) -> AsyncGenerator[S
             yield ServerSentEvent(encode_line(r.seq, encode_time(r.at), r.text, r.hash), id=str(r.seq))
 
 
-def _streamed(events: AsyncGenerator[ServerSentEvent]) -> Response:
+def _streamed(context: Context, events: AsyncGenerator[ServerSentEvent]) -> Response:
     return EventSourceResponse(
-        _for_a_while(events), ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"}
+        _for_a_while(context, events), ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"}
     )
 
 
-async def _for_a_while(events: AsyncGenerator[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
-    """The events until they end, or the stream has lived long enough."""
-    ends = asyncio.get_running_loop().time() + STREAM_LIFETIME.total_seconds()
-    yield ServerSentEvent(retry=RETRY, comment="videau")
-    async with aclosing(events):
-        try:
-            async with asyncio.timeout_at(ends):
-                async for each in events:
-                    yield each
-        except TimeoutError:
-            yield ServerSentEvent(comment="come back")
+async def _for_a_while(context: Context, events: AsyncGenerator[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
+    """The events until they end, the stream has lived long enough, or its caller's token can be used no more."""
+    loop = asyncio.get_running_loop()
+    limit = asyncio.timeout_at(loop.time() + STREAM_LIFETIME.total_seconds())
+    lapsing = loop.create_task(context.lapse())
+
+    def end(lapsed: "asyncio.Task[ApiError]") -> None:
+        if not lapsed.cancelled():
+            with suppress(RuntimeError):  # the stream is over already
+                limit.reschedule(loop.time())
+
+    try:
+        yield ServerSentEvent(retry=RETRY, comment="videau")
+        async with aclosing(events), limit:
+            lapsing.add_done_callback(end)
+            async for each in events:
+                yield each
+    except TimeoutError:
+        yield ServerSentEvent(comment=lapsing.result().code if lapsing.done() else "come back")
+    finally:
+        lapsing.remove_done_callback(end)
+        lapsing.cancel()
 
 
 async def all_events(request: Request) -> Response:
@@ -119,7 +130,7 @@ async def all_events(request: Request) -> Response:
     resumed = request.headers.get("last-event-id")
     after = _number("Last-Event-ID" if resumed else "after", resumed or request.query_params.get("after", "0"))
     if "text/event-stream" in request.headers.get("accept", ""):
-        return _streamed(_fed_live(context, after))
+        return _streamed(context, _fed_live(context, after))
     limit = _number("limit", request.query_params.get("limit", str(FEED)))
     if not 1 <= limit <= MOST_FED:
         raise Problem(400, ErrorCode.BAD_INPUT, f"limit is {limit}; 1 to {MOST_FED} events can be asked for")

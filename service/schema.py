@@ -23,6 +23,7 @@ from domain.notation import parse_play
 from domain.position import parse_position
 from infra.store import Key, Status
 from service import limits
+from service.apps import LONGEST_NAME, name_of
 from service.errors import ApiError, CodedStream, ErrorCode
 from service.limits import Parsing, QueryLimits, page_length
 from service.rates import limits_of
@@ -46,7 +47,6 @@ from service.views import (
 
 _CURSOR = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z~[0-9a-z]{1,40}", re.ASCII)
 LONGEST_KEY = 100
-LONGEST_NAME = 40
 
 MatchId = Annotated[ID, strawberry.argument(description="The match.")]
 ExpectedVersion = Annotated[
@@ -213,12 +213,12 @@ class Mutation:
         info: Info,
         name: Annotated[str, strawberry.argument(description="What to call you: 1 to 40 printable characters.")],
     ) -> Registration:
-        name = " ".join(name.split())
-        if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+        shown = name_of(name)
+        if shown is None:
             raise ApiError(ErrorCode.BAD_INPUT, f"a name has 1 to {LONGEST_NAME} printable characters")
-        player = await info.context.table.register(name)
+        player = await info.context.table.register(shown)
         token, expires_at = info.context.tokens.issue(player.id)
-        return Registration(player=Player(id=ID(player.id), name=name), token=token, expires_at=expires_at)
+        return Registration(player=Player(id=ID(player.id), name=shown), token=token, expires_at=expires_at)
 
     @strawberry.mutation(description="Open a match and take a seat; it starts when another player joins.")
     async def create_match(
@@ -392,8 +392,8 @@ schema = _Schema(
 
 
 async def _player(info: Info, player_id: str | None) -> Player | None:
-    names = await info.context.table.names([player_id]) if player_id else {}
-    return Player(id=ID(player_id), name=names[player_id]) if player_id and names else None
+    players = await info.context.table.players([player_id]) if player_id else {}
+    return Player.of(player_id, players[player_id]) if player_id and players else None
 
 
 async def _act(info: Info, match_id: str, request: Request, command: MakeCommand) -> Answer:

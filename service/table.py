@@ -7,6 +7,8 @@ decided again. A refusal is never taken from a stale match either.
 
 import asyncio
 import logging
+import math
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
@@ -23,6 +25,7 @@ from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll
 from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, fold, rolls_by_itself
+from infra.apps import User
 from infra.bus import Bus
 from infra.dice import Chains
 from infra.ids import id_from, new_id
@@ -52,8 +55,21 @@ KEPT_MATCHES = 10_000
 ATTEMPTS = 20
 """How often a command is decided anew because another process was quicker."""
 
-KEPT_NAMES = 100_000
-"""Names of players kept in memory."""
+KEPT_PLAYERS = 100_000
+"""Players kept in memory, with their names."""
+
+NAME_SECONDS = 60.0
+"""How long the name of an app's user is taken for true: apps may change it, in any process."""
+
+
+class Known(Struct, frozen=True):
+    """A player, as it was read."""
+
+    name: str
+    app: str
+    bot: bool
+    until: float
+    """When it is to be read again."""
 
 
 class Head(Struct, frozen=True):
@@ -122,7 +138,8 @@ class Table:
         self._chains = chains
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._names: OrderedDict[str, str] = OrderedDict()
+        self._players: OrderedDict[str, Known] = OrderedDict()
+        self._users: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._telling: set[asyncio.Task[None]] = set()
 
     # players
@@ -135,14 +152,47 @@ class Table:
 
     async def names(self, ids: Iterable[str]) -> dict[str, str]:
         """The names of those players that exist."""
-        missing = {id_ for id_ in ids if id_ not in self._names}
+        return {id_: known.name for id_, known in (await self.players(ids)).items()}
+
+    async def players(self, ids: Iterable[str]) -> dict[str, Known]:
+        """Those players that exist."""
+        now, players = time.monotonic(), self._players
+        found: dict[str, Known] = {}
+        missing: set[str] = set()
+        for id_ in ids:
+            known = players.get(id_)
+            if known is not None:
+                found[id_] = known
+            if known is None or known.until < now:
+                missing.add(id_)
         if missing:
-            for player in await self._store.players(missing):
-                self._names[player.id] = player.name
-        found = {id_: self._names[id_] for id_ in ids if id_ in self._names}
-        while len(self._names) > KEPT_NAMES:
-            self._names.popitem(last=False)
+            try:
+                for row in await self._store.players(missing):
+                    found[row.id] = self._know(row)
+            except Unavailable:
+                if not missing <= found.keys():
+                    raise
         return found
+
+    async def player_of(self, user: User) -> str:
+        """The id of the player who is this user of an app, new at first sight. Raises Unavailable."""
+        id_ = self._users.get((user.app, user.subject))
+        known = self._players.get(id_) if id_ else None
+        if id_ and known and known.name == (user.name or known.name) and known.bot >= user.bot:
+            return id_
+        row = await self._store.apps.player(user)
+        self._know(row)
+        self._users[user.app, user.subject] = row.id
+        if len(self._users) > KEPT_PLAYERS:
+            self._users.popitem(last=False)
+        return row.id
+
+    def _know(self, row: PlayerRow) -> Known:
+        until = time.monotonic() + NAME_SECONDS if row.app else math.inf
+        known = self._players[row.id] = Known(row.name, row.app, row.bot, until)
+        if len(self._players) > KEPT_PLAYERS:
+            self._players.popitem(last=False)
+        return known
 
     # commands
 

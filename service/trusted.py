@@ -49,7 +49,9 @@ class TrustedDocuments:
             return None
         found = await self._find(hash_, app)
         if found is None:
-            raise ApiError(ErrorCode.DOCUMENT_UNKNOWN, f"no app has registered a document with SHA-256 {hash_}")
+            raise ApiError(
+                ErrorCode.DOCUMENT_UNKNOWN, "no app has registered a document with SHA-256 {hash}", hash=hash_
+            )
         if app and app not in found.apps and await self._is_held(app):
             raise _not_registered(app, hash_)
         return found.text
@@ -93,8 +95,11 @@ def hash_of(extensions: dict[str, Any] | None) -> str | None:
         given = f"sha256:{persisted.get('sha256Hash')}" if isinstance(persisted, dict) else persisted
     if isinstance(given, str) and given.startswith("sha256:") and _HASH.fullmatch(given[7:]):
         return given[7:]
-    message = f"the document's id is {str(given)[:100]!r}; it is `sha256:` and 64 hexadecimal digits in lower case"
-    raise ApiError(ErrorCode.BAD_REQUEST, message)
+    raise ApiError(
+        ErrorCode.BAD_REQUEST,
+        "the document's id is {got!r}; it is `sha256:` and 64 hexadecimal digits in lower case",
+        got=str(given)[:100],
+    )
 
 
 def problem_of(text: str) -> str | None:
@@ -112,5 +117,9 @@ def problem_of(text: str) -> str | None:
 
 
 def _not_registered(app: str, hash_: str) -> ApiError:
-    message = f"the app {app} sends only what it has registered, and that has no document with SHA-256 {hash_}"
-    return ApiError(ErrorCode.DOCUMENT_NOT_REGISTERED, message)
+    return ApiError(
+        ErrorCode.DOCUMENT_NOT_REGISTERED,
+        "users of the app {app} may send its registered documents alone, and none has SHA-256 {hash}",
+        app=app,
+        hash=hash_,
+    )

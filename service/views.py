@@ -27,7 +27,7 @@ from infra.store import Status
 from service.auth import Context
 from service.errors import ApiError, ErrorCode
 from service.limits import page_length
-from service.table import Head, Proof
+from service.table import Head, Known, Proof
 from service.windows import Step
 
 Info = strawberry.Info[Context, None]
@@ -72,10 +72,19 @@ First = Annotated[int | None, strawberry.argument(description="How long the page
 After = Annotated[str | None, strawberry.argument(description="The cursor after which the page begins; its start.")]
 
 
-@strawberry.type(description="Somebody who plays: a guest, for now.")
+@strawberry.type(description="Somebody who plays: a guest, or a user of an app.")
 class Player:
     id: ID = strawberry.field(description="Stands for the player in every log.")
     name: str = strawberry.field(description="What the player wishes to be called; not unique.")
+    app: str | None = strawberry.field(default=None, description="The app whose user it is; null for a guest.")
+    bot: bool = strawberry.field(default=False, description="Whether it is a program, as its app says.")
+
+    @classmethod
+    def of(cls, id: str, known: Known | None) -> "Player":
+        """The player as it is known; without a name if it is not."""
+        if known is None:
+            return cls(id=ID(id), name="")
+        return cls(id=ID(id), name=known.name, app=known.app or None, bot=known.bot)
 
 
 @strawberry.type(description="One side of a match, seen from its own end of the board.")
@@ -97,8 +106,8 @@ class Seat:
     async def player(self, info: Info) -> Player | None:
         if self.player_id is None:
             return None
-        names = await info.context.table.names([self.player_id])
-        return Player(id=ID(self.player_id), name=names.get(self.player_id, ""))
+        players = await info.context.table.players([self.player_id])
+        return Player.of(self.player_id, players.get(self.player_id))
 
 
 @strawberry.type(description="The doubling cube.")

@@ -152,9 +152,9 @@ def unsigned(header: str, payload: str = "{}") -> str:
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 BAD_TOKENS: dict[str, tuple[Callable[[str, str], str], str]] = {
-    "signed with another secret": (lambda secret, me: signed("another secret " * 5, sub=me), "TOKEN_INVALID"),
-    "not signed": (lambda secret, me: signed("", "none", sub=me), "TOKEN_INVALID"),
-    "signed by another algorithm": (lambda secret, me: signed(secret * 2, "HS512", sub=me), "TOKEN_INVALID"),
+    "signed with another secret": (lambda secret, me: signed("another secret " * 5, sub=me), "TOKEN_SIGNATURE"),
+    "not signed": (lambda secret, me: signed("", "none", sub=me), "TOKEN_ALGORITHM"),
+    "signed by another algorithm": (lambda secret, me: signed(secret * 2, "HS512", sub=me), "TOKEN_ALGORITHM"),
     "expired": (lambda secret, me: signed(secret, sub=me, iat=PAST, exp=PAST + timedelta(days=30)), "TOKEN_EXPIRED"),
     "expired a second ago": (
         lambda secret, me: signed(secret, sub=me, exp=datetime.now(UTC) - timedelta(seconds=1)),
@@ -166,17 +166,17 @@ BAD_TOKENS: dict[str, tuple[Callable[[str, str], str], str]] = {
     "for nobody": (lambda secret, me: signed(secret, sub=None), "TOKEN_INVALID"),
     "for a number": (lambda secret, me: signed(secret, sub=5), "TOKEN_INVALID"),
     "for a player who is not known": (lambda secret, me: signed(secret, sub=me[::-1]), "TOKEN_INVALID"),
-    "of another issuer": (lambda secret, me: signed(secret, sub=me, iss="gammon"), "TOKEN_INVALID"),
+    "of another issuer": (lambda secret, me: signed(secret, sub=me, iss="gammon"), "APP_UNKNOWN"),
     "of no issuer": (lambda secret, me: signed(secret, sub=me, iss=None), "TOKEN_INVALID"),
     "from the future": (
         lambda secret, me: signed(secret, sub=me, iat=datetime.now(UTC) + timedelta(days=1)),
-        "TOKEN_INVALID",
+        "TOKEN_NOT_YET_VALID",
     ),
     "with a changed payload": (
         lambda secret, me: ".".join(
             (signed(secret).split(".")[0], signed(secret, sub=me).split(".")[1], signed(secret).split(".")[2])
         ),
-        "TOKEN_INVALID",
+        "TOKEN_SIGNATURE",
     ),
     "with an algorithm that is a list": (lambda secret, me: unsigned('{"alg": ["HS256"]}'), "TOKEN_INVALID"),
     "with a header of a thousand brackets": (lambda secret, me: unsigned("[" * 3000), "TOKEN_INVALID"),
