@@ -204,7 +204,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         self._payloads.pop(id, None)
         if id in self._subscriptions:
             self._subscriptions.discard(id)
-            subscriptions, player = self.view.subscriptions, self.context.player
+            subscriptions, player = self.view.subscriptions, self.context.viewer or ""
             subscriptions[player] -= 1
             if not subscriptions[player]:
                 del subscriptions[player]

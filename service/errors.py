@@ -72,7 +72,11 @@ def status_of(code: str) -> int:
     """The HTTP status of a request that is not served for this reason."""
     if code == ErrorCode.UNAUTHENTICATED or code.startswith(("TOKEN_", "APP_")):
         return 401
-    return {ErrorCode.FORBIDDEN.value: 403, ErrorCode.KEYS_UNAVAILABLE.value: 503}.get(code, 400)
+    return {
+        ErrorCode.FORBIDDEN.value: 403,
+        ErrorCode.KEYS_UNAVAILABLE.value: 503,
+        ErrorCode.RATE_LIMITED.value: 429,
+    }.get(code, 400)
 
 
 def coded(error: GraphQLError) -> GraphQLError:
