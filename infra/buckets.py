@@ -182,7 +182,7 @@ class _Redis:
                 finally:
                     await disconnect(asked)
                 for _, _, address in owners:
-                    lines[address] = lines.get(address) or _Line(self._bus.connection(address))
+                    lines[address] = lines.get(address) or _Line(self._bus.connection(address), self._answered)
                 for line in lines.values():
                     await line.open(self._scripts)
             slots = [next(iter(lines.values()))] * REDIS_CLUSTER_HASH_SLOTS
@@ -193,20 +193,24 @@ class _Redis:
                     tasks.create_task(line.send())
                     tasks.create_task(line.receive())
                 self._slots = slots
-                if self._lost:
-                    self._lost = False
-                    _log.warning("rate limits hold in all processes again")
         finally:
             self._slots = None
             for line in lines.values():
                 await line.close()
 
+    def _answered(self) -> None:
+        """A script has been executed: it is permitted too."""
+        if self._lost:
+            self._lost = False
+            _log.warning("rate limits hold in all processes again")
+
 
 class _Line:
     """One connection: what is asked at the same time goes out together, and the answers come in order."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, answered: Callable[[], None]) -> None:
         self._connection = connection
+        self._answered = answered
         self._hashes: list[str] = []
         self._commands: list[tuple[Any, ...]] = []  # to go out
         self._asked: deque[asyncio.Future[Any]] = deque()
@@ -243,6 +247,7 @@ class _Line:
             await self._awaited.wait()
             async with asyncio.timeout(PATIENCE):
                 answer = await self._connection.read_response(disconnect_on_error=False)
+            self._answered()
             future = self._asked.popleft()
             if not future.done():
                 future.set_result(answer)
