@@ -94,7 +94,8 @@ class Buckets:
         if result is None:
             result = self._local[name].limit(key, units)
         state = result.state
-        return Level(name, not result.limited, rate, state.remaining, state.reset_after, state.retry_after)
+        remaining = max(0, state.remaining)  # the library rounds downwards
+        return Level(name, not result.limited, rate, remaining, state.reset_after, state.retry_after)
 
     async def look(self, name: str, holder: str) -> Level:
         """How full a holder's bucket of a kind is."""
