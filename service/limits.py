@@ -68,6 +68,11 @@ COMMAND = 100
 UNIT = 100
 """What a unit of the rate limits is in cost: most requests come to one or two, the costliest query to a hundred."""
 
+HAPPENED = 4
+"""As how many the events count that a command brings about."""
+
+_OF_PAGES = ("edges", "pageInfo", "__typename")
+
 UNREADABLE = 5
 """Units that a query costs that cannot be read."""
 
@@ -227,7 +232,9 @@ class _Measure:
                 inner = self._selections(node.selection_set)
                 part = _Size(
                     inner.depth + 1,
-                    1 + WEIGHTS.get(node.name.value, 0) + inner.cost * _page(node),
+                    1 + inner.cost * HAPPENED
+                    if _is_happened(node)
+                    else 1 + WEIGHTS.get(node.name.value, 0) + inner.cost * _page(node),
                     inner.aliases + (node.alias is not None),
                     1,
                     int(node.name.value == REGISTRATION),
@@ -247,6 +254,12 @@ class _Measure:
             if name in self._fragments:
                 self._sizes[name] = self._selections(self._fragments[name].selection_set)
         return self._sizes[name]
+
+
+def _is_happened(node: FieldNode) -> bool:
+    """Whether these are the events that a command has brought about, rather than a page of a log, which has edges."""
+    selected = node.selection_set.selections if node.selection_set and node.name.value == "events" else ()
+    return any(isinstance(one, FieldNode) and one.name.value not in _OF_PAGES for one in selected)
 
 
 def _page(node: FieldNode) -> int:
