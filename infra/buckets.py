@@ -95,7 +95,8 @@ class Buckets:
             result = self._local[name].limit(key, units)
         state = result.state
         remaining = max(0, state.remaining)  # the library rounds downwards
-        return Level(name, not result.limited, rate, remaining, state.reset_after, state.retry_after)
+        reset, retry = round(state.reset_after, 3), round(state.retry_after, 3)  # no 1000.0000000000001
+        return Level(name, not result.limited, rate, remaining, reset, retry)
 
     async def look(self, name: str, holder: str) -> Level:
         """How full a holder's bucket of a kind is."""
