@@ -183,11 +183,11 @@ class RedisBus:
             connection = self.connection(address)
             try:
                 async with asyncio.timeout(_TIMEOUT):
-                    return await _owners(connection)
+                    return await owners_of(connection)
             except Exception as failure:
                 error = failure
             finally:
-                await _disconnect(connection)
+                await disconnect(connection)
         assert error is not None
         raise error
 
@@ -276,7 +276,7 @@ class _Server:
                 self._changed = set(self.matches)
                 while self._sent:
                     self.publish(*self._sent.popleft())
-                await _disconnect(connection)
+                await disconnect(connection)
         except* Exception as errors:
             self._bus.failed(errors.exceptions[0])
 
@@ -349,7 +349,7 @@ class _Server:
                     self._look_at(match_id)
 
 
-async def _owners(connection: Any) -> list[tuple[int, int, _Address]]:
+async def owners_of(connection: Any) -> list[tuple[int, int, _Address]]:
     """The first slot, the last slot and the owner of each range of slots, by a server's own word."""
     await connection.connect()
     await connection.send_command("HELLO", 3)
@@ -370,6 +370,7 @@ def _match_id(channel: bytes) -> str:
     return channel.decode().removeprefix(_CHANNEL)
 
 
-async def _disconnect(connection: Any) -> None:
+async def disconnect(connection: Any) -> None:
+    """Let a connection go, whatever state it is in."""
     with suppress(RedisError, OSError):
         await connection.disconnect()

@@ -16,6 +16,13 @@ class SettingsError(Exception):
     """A setting cannot be used; the message names it, what was got and what would be right."""
 
 
+class Rate(Struct, frozen=True):
+    """So many units at once, which come back evenly over so many seconds."""
+
+    units: int
+    seconds: int
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """All settings; each comes from the environment variable VIDEAU_ and its name in capitals."""
 
@@ -40,6 +47,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long idempotency keys are remembered at least."""
     absence_seconds: int = 900
     """How long a player must stay away from a match without a clock for the opponent to claim it."""
+    rate_player: Rate | None = Rate(1_000, 20)
+    rate_app: Rate | None = Rate(50_000, 20)
+    rate_address: Rate | None = Rate(600, 20)
+    """What a player, all users of an app, and an address may use, as `units/seconds`; None (`off`) is without limit."""
+    rate_registration: Rate | None = Rate(60, 60)
+    """How many guests may register from an address, and how many wrong tokens come from it."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -54,6 +67,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             if name in ("port", "token_days", "key_days", "absence_seconds"):
                 highest = 30 * 86_400 if name == "absence_seconds" else 65535
                 value = _number(name, str(value), 0 if name == "port" else 1, highest)
+            elif name.startswith("rate_"):
+                value = _rate(name, str(value))
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
         for name in ("secret", "dice_secret"):
@@ -126,6 +141,18 @@ def _number(name: str, text: str, lowest: int, highest: int) -> int:
     if text.isascii() and text.isdigit() and lowest <= int(text) <= highest:
         return int(text)
     raise SettingsError(f"VIDEAU_{name.upper()} is {text!r}; it is a number from {lowest} to {highest}")
+
+
+def _rate(name: str, text: str) -> Rate | None:
+    if text == "off":
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,8})/([1-9]\d{0,4})", text, re.ASCII)
+    if found is None:
+        raise SettingsError(
+            f"VIDEAU_{name.upper()} is {text!r}; it is units/seconds, like 1000/20 (1000 units at once, which come "
+            "back within 20 seconds; up to 999999999 and 99999), or off"
+        )
+    return Rate(int(found[1]), int(found[2]))
 
 
 def _shown(url: str) -> str:

@@ -25,7 +25,18 @@ from infra.apps import AppStore
 from infra.database import PATIENCE, Damaged, Database, Unavailable
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time, replay
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
-from infra.tables import CommandRow, EventRow, FeedRow, InvitationRow, MatchRow, PlayerRow, SeekRow, WishRow
+from infra.tables import (
+    AppRow,
+    CommandRow,
+    DocumentRow,
+    EventRow,
+    FeedRow,
+    InvitationRow,
+    MatchRow,
+    PlayerRow,
+    SeekRow,
+    WishRow,
+)
 
 __all__ = [
     "Append", "Conflict", "Damaged", "Fed", "Key", "KeyTaken", "MatchRow", "PlayerRow", "SeekRow", "SqlStore",
@@ -47,6 +58,7 @@ _events, _feed, _matches, _wishes, _commands, _players, _invitations = (
     SQLModel.metadata.tables[row.__tablename__]
     for row in (EventRow, FeedRow, MatchRow, WishRow, CommandRow, PlayerRow, InvitationRow)
 )
+_apps, _documents = (SQLModel.metadata.tables[row.__tablename__] for row in (AppRow, DocumentRow))
 
 
 class Status(StrEnum):
@@ -396,6 +408,44 @@ class SqlStore:
         """The players that exist among `ids`."""
         query = select(_players).where(_players.c.id.in_(list(filter(_can_be, ids))))
         return await self._read(lambda connection: _made(PlayerRow, connection.execute(query)))
+
+    # documents of apps
+
+    async def add_documents(self, documents: Sequence[DocumentRow]) -> int:
+        """Keep documents that apps have registered; how many of them were new."""
+        rows = [document.model_dump() for document in documents]
+
+        def work(connection: Connection, tries: int) -> int:
+            dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+            keep = dialect.insert(_documents).on_conflict_do_nothing()
+            return sum(connection.execute(keep, row).rowcount for row in rows)
+
+        return await self._database.write(work)
+
+    async def documents_of_app(self, app: str) -> list[DocumentRow]:
+        """All documents that an app has registered, the oldest first."""
+        query = select(_documents).where(_documents.c.app == app).order_by(_documents.c.created_at, _documents.c.hash)
+        return await self._read(lambda connection: _made(DocumentRow, connection.execute(query)))
+
+    async def documents_of_hash(self, hash_: str) -> list[DocumentRow]:
+        """The document with this hash, once for each app that has registered it."""
+        query = select(_documents).where(_documents.c.hash == hash_)
+        return await self._read(lambda connection: _made(DocumentRow, connection.execute(query)))
+
+    async def has_app(self, name: str) -> bool:
+        """Whether there is an app of this name."""
+        query = select(_apps.c.name).where(_apps.c.name == name)
+        return await self._read(lambda connection: connection.execute(query).first() is not None)
+
+    async def hold_app(self, name: str, held: bool) -> None:
+        """Let an app's users send its documents alone, or any operation."""
+        query = update(_apps).where(_apps.c.name == name).values(documents_only=held)
+        await self._database.write(lambda connection, tries: connection.execute(query))
+
+    async def is_held(self, app: str) -> bool:
+        """Whether an app's users may send its documents alone."""
+        query = select(_apps.c.documents_only).where(_apps.c.name == app)
+        return await self._read(lambda connection: bool(connection.execute(query).scalar()))
 
     # appending
 

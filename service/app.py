@@ -10,7 +10,8 @@ from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
@@ -26,8 +27,10 @@ from service.auth import Context, Tokens
 from service.endpoint import Endpoint
 from service.errors import logger
 from service.problems import FORESEEN, answer_problem
+from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
 from service.table import Table
+from service.trusted import TrustedDocuments
 from service.wire import BoundedHttp, BoundedWebSocket
 from service.words import catalogue
 
@@ -44,10 +47,12 @@ def create_app(settings: Settings) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = app.state.store = SqlStore(settings.url, create=True)
         bus: Bus = RedisBus(settings.redis_url) if settings.redis_url else LocalBus()
+        endpoint.documents = TrustedDocuments(store)
         table = app.state.table = Table(store, bus, chains, signer, timedelta(seconds=settings.absence_seconds))
         app.state.bus, app.state.windows = bus, table.windows
         app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
         bus.start(table.ring)
+        rates.buckets.start()
         await table.clocks.start()
         table.rater.start()
         forgetting = asyncio.create_task(_forget(store, table, timedelta(days=settings.key_days)))
@@ -61,15 +66,21 @@ def create_app(settings: Settings) -> Starlette:
         await table.clocks.close()
         await table.rater.close()
         await bus.close()
+        await rates.buckets.close()
         await store.close()
 
     secret = settings.kept("secret")
     chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
 
     catalogue()
+    rates = rates_of(settings)
 
-    def new_context() -> Context:
-        return Context(cast(Table, app.state.table), cast(Tokens, app.state.tokens))
+    def new_context(connection: HTTPConnection) -> Context:
+        scope = connection.scope
+        table = cast(Table, app.state.table)
+        return Context(
+            table, cast(Tokens, app.state.tokens), address=address_of(scope), rates=rates, levels=scope.get(LEVELS)
+        )
 
     endpoint = Endpoint(new_context)
     app = Starlette(
@@ -79,10 +90,12 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
+        middleware=[Middleware(RateHeaders)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
     app.state.new_context = new_context
+    app.state.rates = rates
     app.state.audiences = endpoint.audiences
     return app
 

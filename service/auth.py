@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import jwt
 
 from infra.apps import ISSUER
+from infra.buckets import Level
 from infra.database import Unavailable
 from service.apps import Apps, Caller, expiry, token_error, verified
-from service.errors import ApiError, ErrorCode
+from service.errors import ApiError, ErrorCode, status_of
+from service.rates import UNLIMITED, Payer, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
 from service.words import Language
@@ -114,6 +116,11 @@ class Context:
     caller: Caller | None = None
     """What its token says; None for an anonymous caller."""
     connection_params: dict[str, Any] = field(default_factory=dict)
+    address: str = ""
+    """Where the caller is, as far as it counts for limits."""
+    rates: Rates = UNLIMITED
+    levels: list[Level] | None = None
+    """Of an HTTP request: the buckets that it was counted in, for its response."""
 
     @property
     def identity(self) -> str:
@@ -140,6 +147,36 @@ class Context:
     def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
         """What the caller sees of a match after a number; see Table.watch."""
         return self.table.watch(match_id, after, self.viewer)
+
+    @property
+    def payer(self) -> Payer:
+        """Whose buckets requests are counted in."""
+        return Payer(self.viewer, self.app, self.address, self.operates)
+
+    async def enter(self, authorization: str | None) -> None:
+        """As `identify`, and count what is wrong. Raises RateLimited for who has been wrong too often."""
+        try:
+            await self.identify(authorization)
+        except ApiError as error:
+            if status_of(error.code) == 401:
+                await self._counted(self.rates.take_failure(self.address))
+            raise
+
+    async def count(self, units: int, registrations: int = 0) -> list[Level]:
+        """Count what is asked for, before it is done. Raises RateLimited."""
+        return await self._counted(self.rates.take(self.payer, units, registrations))
+
+    async def _counted(self, taking: Awaitable[list[Level]]) -> list[Level]:
+        levels: list[Level] = []
+        try:
+            levels = await taking
+        except RateLimited as error:
+            levels = error.levels
+            raise
+        finally:
+            if self.levels is not None:
+                self.levels += levels
+        return levels
 
     async def identify(self, authorization: str | None) -> None:
         """Know the caller by the token in `Bearer TOKEN`, if there is one. Raises what Tokens.caller does."""

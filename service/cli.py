@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -38,7 +39,7 @@ from infra.ratings import Rebuilt as RebuiltRatings
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
 from infra.store import Rebuilt, SqlStore, Unavailable
-from infra.tables import AppRow
+from infra.tables import AppRow, DocumentRow
 from service.table import Table
 
 T = TypeVar("T")
@@ -270,6 +271,88 @@ def token(name: str) -> None:
     except SettingsError as error:
         _fail(str(error))
     click.echo(tokens.issue(name, OPERATE)[0])
+
+
+@main.group()
+def documents() -> None:
+    """The operations that an app has registered, which its users may send by their SHA-256."""
+
+
+@documents.command(name="register")
+@_database
+@click.argument("app")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def register_documents(database_url: str | None, app: str, files: tuple[Path, ...]) -> None:
+    """Register the GraphQL documents in FILES for APP: all of them, or none. Each is known by its exact text."""
+    from service.trusted import problem_of  # here, so that the other commands start faster
+
+    rows, wrong = [], []
+    for file in files:
+        try:
+            text = file.read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            wrong.append(f"{file}: cannot be read as UTF-8: {error}")
+            continue
+        if problem := problem_of(text):
+            wrong.append(f"{file}: {problem}")
+        at = encode_time(datetime.now(UTC))
+        rows.append(DocumentRow(app=app, hash=sha256(text.encode()).hexdigest(), document=text, created_at=at))
+    if wrong:
+        _fail("nothing is registered: " + "\nvideau: ".join(wrong))
+    new = _of_app(database_url, app, lambda store: store.add_documents(rows))
+    for row, file in zip(rows, files, strict=True):
+        click.echo(f"sha256:{row.hash}  {file}")
+    click.echo(f"{len(files)} documents of {app}: {new} new")
+
+
+@documents.command(name="list")
+@_database
+@click.argument("app")
+def list_documents(database_url: str | None, app: str) -> None:
+    """Print what APP has registered, and whether it is held to that."""
+
+    async def read(store: SqlStore) -> tuple[list[DocumentRow], bool]:
+        return await store.documents_of_app(app), await store.is_held(app)
+
+    rows, held = _of_app(database_url, app, read)
+    for row in rows:
+        click.echo(f"sha256:{row.hash}  {row.created_at}  {' '.join(row.document.split())[:60]}")
+    click.echo(f"{len(rows)} documents; users of {app} may send {'them alone' if held else 'any operation'}")
+
+
+@documents.command()
+@_database
+@click.argument("app")
+def hold(database_url: str | None, app: str) -> None:
+    """Let users of APP send its registered documents alone; within 10 seconds everywhere."""
+    _of_app(database_url, app, lambda store: store.hold_app(app, True))
+    click.echo(f"users of {app} may send its registered documents alone")
+
+
+@documents.command()
+@_database
+@click.argument("app")
+def free(database_url: str | None, app: str) -> None:
+    """Let users of APP send any operation."""
+    _of_app(database_url, app, lambda store: store.hold_app(app, False))
+    click.echo(f"users of {app} may send any operation")
+
+
+def _of_app(database_url: str | None, app: str, work: Callable[[SqlStore], Awaitable[T]]) -> T:
+    """What `work` comes to in the database; a failure if there is no such app."""
+    settings = _settings(database_url=database_url)
+
+    async def run() -> T:
+        store = SqlStore(settings.url)
+        try:
+            return await work(store) if await store.has_app(app) else _fail(f"there is no app {app!r}")
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(run())
+    except Unavailable as error:
+        _fail(str(error))
 
 
 @main.group()

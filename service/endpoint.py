@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from cross_web import HTTPException
 from graphql import GraphQLError
 from msgspec import Struct
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -32,19 +33,26 @@ from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
 from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of
+from service.rates import LEVELS, RateLimited, extensions
 from service.schema import schema
+from service.trusted import TrustedDocuments
 from service.wire import EXTENSION, BoundedWebSocket
 from service.words import Language, accepted, language_of, tell
 
 CONNECTION_INIT_SECONDS = 10
 
+_PRICE = "videau.price"
+"""Where the scope of an HTTP request has what its operation costs."""
+
 _ALLOWED = {"GET": {OperationType.QUERY}, "POST": {OperationType.QUERY, OperationType.MUTATION}}
 
 
 class _Payload(Struct):
-    query: str
+    query: str | None = None
     variables: dict[str, Any] | None = None
     operation_name: str | None = msgspec.field(name="operationName", default=None)
+    extensions: dict[str, Any] | None = None
+    document_id: Any = msgspec.field(name="documentId", default=None)
 
 
 class _Subscribe(Struct, tag_field="type", tag="subscribe"):
@@ -80,6 +88,9 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         self.wire: BoundedWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
         if self.wire is not None:
             self.wire.on_drain = self._flush
+        self._payloads: dict[str, _Payload] = {}
+        self._told: dict[str, dict[str, Any]] = {}
+        self._subscriptions: set[str] = set()
 
     async def handle_message(self, message: Any) -> None:
         try:
@@ -91,7 +102,11 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             try:
                 if not self.connection_init_received:
                     self._speak((read.payload or {}).get("language"))
-                    await self.context.identify(_authorization(read.payload or {}))
+                    await self.context.rates.take_connection(self.context.address)
+                    await self.context.enter(_authorization(read.payload or {}))
+            except RateLimited as error:
+                await self._close(4429, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
+                return
             except ApiError as error:
                 reason = f"{error.code}: {tell(self.context.language, error.code, error.said)}"
                 await self._close(1013 if status_of(error.code) == 503 else 4403, reason)
@@ -111,9 +126,19 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                 "{most} operations are under way: complete one first",
                 most=limits.OPERATIONS,
             )
-            payload = [coded(too_many, self.context.language).formatted]
-            await self.websocket.send_json({"id": read.id, "type": "error", "payload": payload})
+            told = [coded(too_many, self.context.language).formatted]
+            await self.websocket.send_json({"id": read.id, "type": "error", "payload": told})
             return
+        if isinstance(read, _Subscribe):
+            payload = read.payload
+            if payload.document_id is not None:
+                payload.extensions = {**(payload.extensions or {}), "documentId": payload.document_id}
+            if payload.query is None:
+                if not payload.extensions:
+                    await self.handle_invalid_message("a subscribe message has a query, or a document's id")
+                    return
+                message = {**message, "payload": {**message["payload"], "query": ""}}
+            self._payloads[read.id] = payload
         await super().handle_message(message)
 
     def _speak(self, language: object) -> None:
@@ -139,6 +164,15 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
     async def run_operation(self, operation: Operation[Context, None]) -> None:
         watcher = None
         try:
+            await self._admit(operation, self._payloads.pop(operation.id))
+        except (GraphQLError, Unavailable) as error:
+            refusal = error if isinstance(error, GraphQLError) else GraphQLError(str(error), original_error=error)
+            try:
+                await operation.send_initial_errors([coded(refusal, self.context.language)])
+            except Exception as failure:
+                await self.handle_task_exception(failure)
+            return
+        try:
             if self.wire is not None:
                 watcher = await self.view.audiences.watcher(self, self.wire, self.context, operation)
         except Exception as error:
@@ -149,8 +183,51 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             self.operations[operation.id] = watcher  # type: ignore[assignment] # an id in use, with or without a task
             await watcher.catch_up()
 
+    async def _admit(self, operation: Operation[Context, None], payload: _Payload) -> None:
+        """Find the text of an operation, and count it, before it is executed. Raises ApiError, Unavailable."""
+        view, context = self.view, self.context
+        try:
+            operation.query = await view.text_of(context, payload.query, payload.extensions) or ""
+        except ApiError:
+            await context.count(1)
+            raise
+        price = limits.price_of(operation.query, operation.operation_name)
+        levels = await context.count(price.units, price.registrations)
+        if not price.subscribes:
+            self._told[operation.id] = extensions(price, levels)
+        elif context.viewer is not None:
+            if view.subscriptions[context.viewer] >= limits.SUBSCRIPTIONS:
+                raise ApiError(
+                    ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+                    "you have {most} subscriptions: complete one first",
+                    most=limits.SUBSCRIPTIONS,
+                )
+            view.subscriptions[context.viewer] += 1
+            self._subscriptions.add(operation.id)
+
+    async def _send_result_stream(self, operation: Operation[Context, None], result_source: Any) -> None:
+        told = self._told.pop(operation.id, None)
+        await super()._send_result_stream(operation, _telling(told, result_source) if told else result_source)
+
+    def forget_id(self, id: str) -> None:
+        super().forget_id(id)
+        self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        """An operation is over: it counts no more."""
+        self._told.pop(id, None)
+        self._payloads.pop(id, None)
+        if id in self._subscriptions:
+            self._subscriptions.discard(id)
+            subscriptions, player = self.view.subscriptions, self.context.viewer or ""
+            subscriptions[player] -= 1
+            if not subscriptions[player]:
+                del subscriptions[player]
+
     async def cleanup_operation(self, operation_id: str) -> None:
         operation = self.operations.get(operation_id)
+        if operation is not None:
+            self._forget(operation_id)
         if isinstance(operation, Watcher):
             del self.operations[operation_id]
             operation.leave()
@@ -187,12 +264,20 @@ def _authorization(payload: dict[str, Any]) -> str | None:
     return str(found[0]) if found else None
 
 
+async def _telling(told: dict[str, Any], results: Any) -> AsyncGenerator[Any]:
+    """The results of an operation, each with what is told of it beside."""
+    async for result in results:
+        if isinstance(result, ExecutionResult):
+            result.extensions = {**(result.extensions or {}), **told}
+        yield result
+
+
 class Endpoint(GraphQL[Context, None]):
     """The GraphQL endpoint of an app."""
 
     graphql_transport_ws_handler_class = _Handler
 
-    def __init__(self, new_context: Callable[[], Context], allowed_origins: tuple[str, ...] = ()) -> None:
+    def __init__(self, new_context: Callable[[HTTPConnection], Context], allowed_origins: tuple[str, ...] = ()) -> None:
         super().__init__(
             schema,
             graphql_ide=None,
@@ -202,6 +287,10 @@ class Endpoint(GraphQL[Context, None]):
             allowed_origins=allowed_origins,
         )
         self.audiences = Audiences(schema)
+        self.documents: TrustedDocuments | None = None
+        """Where documents are found that are sent by their hash."""
+        self.subscriptions = Counter[str]()
+        """How many subscriptions each player has at this process."""
         self._new_context = new_context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -210,35 +299,67 @@ class Endpoint(GraphQL[Context, None]):
             return
         language = language_of(Headers(scope=scope))
         headers = [(name, value.lower() if name == b"content-type" else value) for name, value in scope["headers"]]
+        request = Request({**scope, "headers": headers}, _bounded(receive))
         try:
-            response = await self.run(Request({**scope, "headers": headers}, _bounded(receive)))
+            response = await self.run(request)
         except ClientDisconnect:
             return
         except _TooLarge:
             too_large = ApiError(
                 ErrorCode.BODY_TOO_LARGE, "a request's body has at most {most} bytes", most=limits.BODY_BYTES
             )
-            response = self._refusal(413, too_large, language)
+            response = await self._refusal(request, 413, too_large, language)
         except HTTPException as error:
             unclear = ApiError(ErrorCode.BAD_REQUEST, Foreign(error.reason))
-            response = self._refusal(error.status_code, unclear, language)
+            response = await self._refusal(request, error.status_code, unclear, language)
         await response(scope, receive, send)
 
-    def _refusal(self, status: int, error: ApiError, language: Language) -> Response:
-        body = msgspec.json.encode({"data": None, "errors": [coded(error, language).formatted]})
-        return Response(body, status, _spoken(language), media_type="application/json")
+    async def _refusal(self, request: Request, status: int, error: ApiError, language: Language) -> Response:
+        """The answer to what is no operation; it counts all the same, for nobody may send that without end."""
+        headers = _spoken(language)
+        context = self._new_context(request)
+        if not request.scope.get(LEVELS):
+            try:
+                await context.count(limits.NOTHING.units)
+            except RateLimited as limited:
+                status, error = 429, limited
+                headers |= {"retry-after": str(limited.retry_after)}
+        told = extensions(limits.NOTHING, context.levels or ())
+        body = msgspec.json.encode({"data": None, "errors": [coded(error, language).formatted], "extensions": told})
+        return Response(body, status, headers, media_type="application/json")
+
+    async def text_of(self, context: Context, query: str | None, given: dict[str, Any] | None) -> str | None:
+        """The text that a request stands for; see TrustedDocuments."""
+        if self.documents is None or (query is not None and not context.app):
+            return query
+        return await self.documents.text_of(context.app, query, given)
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
-        context = self._new_context()
+        context = self._new_context(request)
         context.language = language_of(request.headers)
         if isinstance(response, Response):
             response.headers.update(_spoken(context.language))
         return context
 
+    def should_render_graphql_ide(self, request: Any) -> bool:
+        by_hash = "documentId" in request.query_params or "extensions" in request.query_params
+        return not by_hash and super().should_render_graphql_ide(request)
+
+    async def parse_http_body(self, request: Any) -> GraphQLRequestData | list[GraphQLRequestData]:
+        """As it is, with the `documentId` of a request without a query among its extensions."""
+        data = await super().parse_http_body(request)
+        if isinstance(data, GraphQLRequestData) and data.query is None:
+            read = request.query_params if request.method == "GET" else self.parse_json(await request.get_body())
+            if (document_id := read.get("documentId")) is not None:
+                data.extensions = {**(data.extensions or {}), "documentId": document_id}
+        return data
+
     async def execute_operation(self, *args: Any, **kwargs: Any) -> Any:
         request, context = kwargs["request"], kwargs["context"]
         try:
-            await context.identify(request.headers.get("authorization"))
+            await context.enter(request.headers.get("authorization"))
+        except RateLimited as error:
+            return _limited(error, kwargs["sub_response"])
         except GraphQLError as error:
             status = status_of(str((error.extensions or {}).get("code")))
             kwargs["sub_response"].status_code = status
@@ -255,9 +376,23 @@ class Endpoint(GraphQL[Context, None]):
         """As it is, but that subscriptions are for websockets, and an unclear request has status 400."""
         data: GraphQLRequestData = kwargs["request_data"]
         method = kwargs["request_adapter"].method
+        context: Context = kwargs["context"]
+        price = limits.NOTHING
+        try:
+            try:
+                query = await self.text_of(context, data.query, data.extensions)
+                if query is not None:
+                    price = kwargs["request"].scope[_PRICE] = limits.price_of(query, data.operation_name)
+            finally:
+                await context.count(price.units, price.registrations)
+        except RateLimited as error:
+            return _limited(error, kwargs["sub_response"])
+        except (ApiError, Unavailable) as error:
+            refusal = error if isinstance(error, ApiError) else GraphQLError(str(error), original_error=error)
+            return ExecutionResult(data=None, errors=[refusal])
         try:
             result = await self.schema.execute(
-                data.query,
+                query,
                 variable_values=data.variables,
                 context_value=kwargs["context"],
                 operation_name=data.operation_name,
@@ -279,6 +414,8 @@ class Endpoint(GraphQL[Context, None]):
     async def process_result(self, request: Request, result: ExecutionResult) -> GraphQLHTTPResponse:
         if result.errors:
             result.errors = coded_all(result.errors, language_of(request.headers))
+        told = extensions(request.scope.get(_PRICE, limits.NOTHING), request.scope.get(LEVELS, ()))
+        result.extensions = {**(result.extensions or {}), **told}
         return await super().process_result(request, result)
 
     def decode_json(self, data: str | bytes) -> object:
@@ -300,6 +437,12 @@ class Endpoint(GraphQL[Context, None]):
 def _spoken(language: Language) -> dict[str, str]:
     """The headers of a response that is in that language."""
     return {"content-language": language.value, "vary": "accept-language"}
+
+
+def _limited(error: RateLimited, response: Response) -> ExecutionResult:
+    response.status_code = 429
+    response.headers["retry-after"] = str(error.retry_after)
+    return ExecutionResult(data=None, errors=[error])
 
 
 class _TooLarge(Exception):

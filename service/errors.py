@@ -39,6 +39,10 @@ class ErrorCode(StrEnum):
     QUERY_TOO_COSTLY = "QUERY_TOO_COSTLY"
     TOO_MANY_ALIASES = "TOO_MANY_ALIASES"
     TOO_MANY_OPERATIONS = "TOO_MANY_OPERATIONS"
+    TOO_MANY_SUBSCRIPTIONS = "TOO_MANY_SUBSCRIPTIONS"
+    RATE_LIMITED = "RATE_LIMITED"
+    DOCUMENT_UNKNOWN = "DOCUMENT_UNKNOWN"
+    DOCUMENT_NOT_REGISTERED = "DOCUMENT_NOT_REGISTERED"
     TOO_SLOW = "TOO_SLOW"
     UNAUTHENTICATED = "UNAUTHENTICATED"
     TOKEN_INVALID = "TOKEN_INVALID"
@@ -70,7 +74,11 @@ def status_of(code: str) -> int:
     """The HTTP status of a request that is not served for this reason."""
     if code == ErrorCode.UNAUTHENTICATED or code.startswith(("TOKEN_", "APP_")):
         return 401
-    return {ErrorCode.FORBIDDEN.value: 403, ErrorCode.KEYS_UNAVAILABLE.value: 503}.get(code, 400)
+    return {
+        ErrorCode.FORBIDDEN.value: 403,
+        ErrorCode.KEYS_UNAVAILABLE.value: 503,
+        ErrorCode.RATE_LIMITED.value: 429,
+    }.get(code, 400)
 
 
 UNAVAILABLE = Said("the database cannot be used now: try again")

@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 
 from graphql import (
+    DocumentNode,
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
     GraphQLError,
     IntValueNode,
     OperationDefinitionNode,
+    OperationType,
     SelectionSetNode,
     ValidationContext,
     ValidationRule,
@@ -48,6 +51,9 @@ _BRACES = re.compile(r"[][(){}]")
 OPERATIONS = 50
 """Operations under way on one websocket: subscriptions, and queries and mutations not yet answered."""
 
+SUBSCRIPTIONS = 200
+"""Subscriptions of one player at a process, over all websockets."""
+
 UNREAD_SECONDS = 30
 """How long a client may leave unread what waits for it."""
 
@@ -58,6 +64,23 @@ WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_0
 WEIGHTS |= {"rating": 5, "ratings": 10, "ratingChanges": 10, "leaderboard": 10}
 WEIGHTS |= {"presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
+
+COMMAND = 100
+"""What each field of a mutation costs beyond that: it writes."""
+
+UNIT = 100
+"""What a unit of the rate limits is in cost: most requests come to one or two, the costliest query to a hundred."""
+
+HAPPENED = 4
+"""As how many the events count that a command brings about."""
+
+_OF_PAGES = ("edges", "pageInfo", "__typename")
+
+UNREADABLE = 5
+"""Units that a query costs that cannot be read."""
+
+REGISTRATION = "registerGuest"
+"""The field of a mutation that makes a player."""
 
 NESTING = 60
 """Braces and brackets within each other, inline fragments included: deeper text is not even parsed."""
@@ -71,7 +94,7 @@ class Parsing(ParserCache):
 
     def on_parse(self) -> Iterator[None]:
         context = self.execution_context
-        if _nesting(context.query or "") > NESTING:
+        if nesting(context.query or "") > NESTING:
             context.graphql_document = _ANYTHING
             context.validation_rules = (_TooDeep,)
         else:
@@ -104,7 +127,7 @@ class _Ambiguous(ValidationRule):
         context.report_error(ambiguous())
 
 
-def _nesting(text: str) -> int:
+def nesting(text: str) -> int:
     """How deeply braces and brackets are nested."""
     depth = most = 0
     for mark in _BRACES.findall(text):
@@ -117,6 +140,49 @@ class _Size(Struct):
     depth: int = 0
     cost: int = 0
     aliases: int = 0
+    width: int = 0
+    registrations: int = 0
+
+
+class Price(Struct, frozen=True):
+    """What an operation costs, known before it is executed."""
+
+    cost: int
+    units: int
+    registrations: int
+    """How many guests it registers."""
+    subscribes: bool
+
+
+NOTHING = Price(0, 1, 0, False)
+"""What is no operation costs a unit."""
+
+
+@lru_cache(256)
+def price_of(query: str, operation_name: str | None) -> Price:
+    """The price of the named operation of a document, or of its only one; whether it is valid is not asked here."""
+    broken = Price(0, UNREADABLE, 0, False)
+    if nesting(query) > NESTING:
+        return broken
+    try:
+        document = Parsing(maxsize=256).cached_parse_document(query, max_tokens=QUERY_TOKENS)
+    except (GraphQLError, RecursionError):
+        return broken
+    operations = [
+        (operation, size)
+        for operation, size in _measured(document)
+        if operation_name is None or (operation.name and operation.name.value == operation_name)
+    ]
+    if len(operations) != 1:
+        return broken
+    [(operation, size)] = operations
+    mutates = operation.operation is OperationType.MUTATION
+    return Price(
+        cost=size.cost,
+        units=max(1, round(size.cost / UNIT)),
+        registrations=size.registrations if mutates else 0,
+        subscribes=operation.operation is OperationType.SUBSCRIPTION,
+    )
 
 
 class QueryLimits(ValidationRule):
@@ -124,61 +190,81 @@ class QueryLimits(ValidationRule):
 
     def __init__(self, context: ValidationContext) -> None:
         super().__init__(context)
+        for _, size in _measured(context.document):
+            for code, what, got, limit in (
+                (ErrorCode.QUERY_TOO_DEEP, Said("nesting depth"), size.depth, QUERY_DEPTH),
+                (ErrorCode.TOO_MANY_ALIASES, Said("number of aliases"), size.aliases, QUERY_ALIASES),
+                (ErrorCode.QUERY_TOO_COSTLY, Said("number of fields, pages counted in full,"), size.cost, QUERY_COST),
+            ):
+                if got > limit:
+                    text = "the query's {what} is {got}; at most {most} can be"
+                    context.report_error(ApiError(code, text, what=what, got=got, most=limit))
+
+
+def _measured(document: DocumentNode) -> list[tuple[OperationDefinitionNode, _Size]]:
+    """Each operation of a document with its size."""
+    measure = _Measure(document)
+    return [
+        (definition, measure.operation(definition))
+        for definition in document.definitions
+        if isinstance(definition, OperationDefinitionNode)
+    ]
+
+
+class _Measure:
+    """The sizes of a document's operations; each fragment is measured once."""
+
+    def __init__(self, document: DocumentNode) -> None:
         self._fragments = {
             definition.name.value: definition
-            for definition in context.document.definitions
+            for definition in document.definitions
             if isinstance(definition, FragmentDefinitionNode)
         }
         self._sizes: dict[str, _Size] = {}
-        for definition in context.document.definitions:
-            if isinstance(definition, OperationDefinitionNode):
-                size = self._measured(definition.selection_set)
-                for code, what, got, limit in (
-                    (ErrorCode.QUERY_TOO_DEEP, Said("nesting depth"), size.depth, QUERY_DEPTH),
-                    (ErrorCode.TOO_MANY_ALIASES, Said("number of aliases"), size.aliases, QUERY_ALIASES),
-                    (
-                        ErrorCode.QUERY_TOO_COSTLY,
-                        Said("number of fields, pages counted in full,"),
-                        size.cost,
-                        QUERY_COST,
-                    ),
-                ):
-                    if got > limit:
-                        context.report_error(
-                            ApiError(
-                                code,
-                                "the query's {what} is {got}; at most {most} can be",
-                                what=what,
-                                got=got,
-                                most=limit,
-                            )
-                        )
 
-    def _measured(self, selections: SelectionSetNode | None) -> _Size:
+    def operation(self, operation: OperationDefinitionNode) -> _Size:
+        size = self._selections(operation.selection_set)
+        if operation.operation is OperationType.MUTATION:
+            size.cost += COMMAND * size.width
+        return size
+
+    def _selections(self, selections: SelectionSetNode | None) -> _Size:
         total = _Size()
         for node in selections.selections if selections else ():
             if isinstance(node, FragmentSpreadNode):
                 part = self._fragment(node.name.value)
             elif isinstance(node, FieldNode):
-                inner = self._measured(node.selection_set)
+                inner = self._selections(node.selection_set)
                 part = _Size(
                     inner.depth + 1,
-                    1 + WEIGHTS.get(node.name.value, 0) + inner.cost * _page(node),
+                    1 + inner.cost * HAPPENED
+                    if _is_happened(node)
+                    else 1 + WEIGHTS.get(node.name.value, 0) + inner.cost * _page(node),
                     inner.aliases + (node.alias is not None),
+                    1,
+                    int(node.name.value == REGISTRATION),
                 )
             else:
-                part = self._measured(node.selection_set)  # type: ignore[attr-defined]
+                part = self._selections(node.selection_set)  # type: ignore[attr-defined]
             total.depth = max(total.depth, part.depth)
             total.cost = min(total.cost + part.cost, 10**9)
             total.aliases = min(total.aliases + part.aliases, 10**9)
+            total.width = min(total.width + part.width, 10**9)
+            total.registrations = min(total.registrations + part.registrations, 10**9)
         return total
 
     def _fragment(self, name: str) -> _Size:
         if name not in self._sizes:
             self._sizes[name] = _Size()  # stands while it is measured: a cycle is another rule's to report
             if name in self._fragments:
-                self._sizes[name] = self._measured(self._fragments[name].selection_set)
+                self._sizes[name] = self._selections(self._fragments[name].selection_set)
         return self._sizes[name]
+
+
+def _is_happened(node: FieldNode) -> bool:
+    """Whether these are the events that a command has brought about, rather than a page of a log, which has edges."""
+    selected = node.selection_set.selections if node.selection_set and node.name.value == "events" else ()
+    return any(isinstance(one, FieldNode) and one.name.value not in _OF_PAGES for one in selected)
 
 
 def _page(node: FieldNode) -> int:
@@ -202,6 +288,7 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("queryCost", QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
         ("queryAliases", QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
+        ("subscriptionsPerPlayer", SUBSCRIPTIONS, ErrorCode.TOO_MANY_SUBSCRIPTIONS),
         ("unreadSeconds", UNREAD_SECONDS, ErrorCode.TOO_SLOW),
         ("headerBytes", HEADER_BYTES, None),
         ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),

@@ -29,6 +29,14 @@ class _Process(Collector):
         clocks = self._state.table.clocks
         yield GaugeMetricFamily("videau_clocks_held", "Whether this process looks after the clocks", clocks.holds)
         yield CounterMetricFamily("videau_clocks_settled", "Clocks that had run out or stood still", clocks.fallen)
+        rates = self._state.rates
+        yield GaugeMetricFamily(
+            "videau_rates_shared", "Whether Redis has the rate limits' buckets", rates.buckets.connected
+        )
+        refused = CounterMetricFamily("videau_rate_limited", "Requests refused by rate limits", labels=["limit"])
+        for name, number in rates.refused.items():
+            refused.add_metric([name], number)
+        yield refused
         yield GaugeMetricFamily("videau_matches_watched", "Matches that somebody watches here", len(windows))
 
 

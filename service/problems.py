@@ -15,6 +15,7 @@ from infra.log import Broken
 from infra.store import Unavailable
 from service import limits
 from service.errors import INTERNAL, UNAVAILABLE, ApiError, ErrorCode, logger, status_of
+from service.rates import RateLimited
 from service.words import in_language, language_of, tell
 
 
@@ -61,6 +62,8 @@ def problem_of(error: Exception) -> Problem:
         case Unavailable():
             logger.error("%s", error)
             return Problem(503, ErrorCode.UNAVAILABLE, UNAVAILABLE)
+        case RateLimited():
+            return Problem(429, error.code, error.said, beside={"retryAfter": error.retry_after})
         case ApiError():
             return Problem(status_of(error.code), error.code, error.said)
         case HTTPException():
@@ -85,6 +88,8 @@ async def answer_problem(request: Request, error: Exception) -> Response:
     headers = {"content-language": language.value, "vary": "accept-language"}
     if problem.status == 503:
         headers["retry-after"] = str(limits.RETRY_AFTER)
+    if isinstance(error, RateLimited):
+        headers["retry-after"] = str(error.retry_after)
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
     if isinstance(error, HTTPException) and error.headers:

@@ -28,9 +28,9 @@ from infra.store import PAGE, Unavailable
 from service import limits
 from service.auth import Context
 from service.errors import ApiError, ErrorCode, logger
-from service.limits import all_limits
 from service.metrics import metrics
 from service.problems import Problem
+from service.rates import limits_of
 from service.table import Head
 
 HEARTBEAT = 15
@@ -44,6 +44,9 @@ STREAM_LIFETIME = timedelta(minutes=30)
 
 FEED, MOST_FED = 1_000, 10_000
 """Events of all matches that one request gets, and can get."""
+
+LOG_UNITS, IMPORT_UNITS = 5, 20
+"""Units that a match's log or file, and reading one, count in rate limits; all else counts 1."""
 
 READY = 2
 """Seconds in which the database must answer, for a process to be ready."""
@@ -211,7 +214,7 @@ async def export_sgf(request: Request) -> Response:
 
 async def import_match(request: Request) -> Response:
     """Store the match in a .mat, .sgf or NDJSON file; one that is known already is answered with the match it is."""
-    context = await _context(request)
+    context = await _context(request, IMPORT_UNITS)
     context.player  # noqa: B018 - only players bring matches in
     body = bytearray()
     async for chunk in request.stream():
@@ -264,9 +267,10 @@ async def keys(request: Request) -> Response:
 
 async def limits_(request: Request) -> Response:
     """How much may be asked for at once."""
-    await _context(request)
+    context = await _context(request)
+    names = ("name", "value", "code", "remaining", "resetSeconds")
     return JSONResponse(
-        {"limits": [{"name": name, "value": value, "code": code} for name, value, code in all_limits()]}
+        {"limits": [dict(zip(names, limit, strict=True)) for limit in await limits_of(context.rates, context.payer)]}
     )
 
 
@@ -290,18 +294,20 @@ async def readyz(request: Request) -> Response:
 
 
 def _new_context(request: Request) -> Context:
-    context: Context = request.app.state.new_context()
+    context: Context = request.app.state.new_context(request)
     return context
 
 
-async def _context(request: Request) -> Context:
+async def _context(request: Request, units: int = 1) -> Context:
+    """Who asks, once the request has been counted."""
     context = _new_context(request)
-    await context.identify(request.headers.get("authorization"))
+    await context.enter(request.headers.get("authorization"))
+    await context.count(units)
     return context
 
 
 async def _match(request: Request) -> tuple[Context, Head]:
-    context = await _context(request)
+    context = await _context(request, LOG_UNITS)
     return context, await context.table.head(request.path_params["id"], context.viewer)
 
 

@@ -26,6 +26,7 @@ from service import limits
 from service.apps import LONGEST_NAME, name_of
 from service.errors import ApiError, CodedStream, ErrorCode
 from service.limits import Parsing, QueryLimits, page_length
+from service.rates import limits_of
 from service.table import Done, MakeCommand, Refused, Request, Throw
 from service.views import (
     EVENT_TYPES,
@@ -174,6 +175,10 @@ class Limit:
     name: str = strawberry.field(description="What is limited.")
     value: int = strawberry.field(description="The most that is served.")
     code: str | None = strawberry.field(description="The error code beyond it; null where the connection is closed.")
+    remaining: int | None = strawberry.field(description="Of a rate: the units that you have left; else null.")
+    reset_seconds: int | None = strawberry.field(
+        description="Of a rate: the seconds in which all its units are there again; else null."
+    )
 
 
 @strawberry.type(description="A code of refusals (`RefusalCode`) or of errors (`extensions.code`).")
@@ -299,9 +304,10 @@ class Query:
         items = [(f"{row.created_at}~{row.id}", Seek.of(row)) for row in page]
         return Connection.of(items, len(rows) > length, first_page=after is None)
 
-    @strawberry.field(description="How much may be asked for at once.")
-    def limits(self) -> list[Limit]:
-        return [Limit(name=name, value=value, code=code) for name, value, code in limits.all_limits()]
+    @strawberry.field(description="How much may be asked for, at once and in time.")
+    async def limits(self, info: Info) -> list[Limit]:
+        context = info.context
+        return [Limit(**limit._asdict()) for limit in await limits_of(context.rates, context.payer)]
 
     @strawberry.field(description="Every code of refusals and of errors, in words.")
     def codes(self, info: Info, language: LanguageArgument = None) -> list[Code]:

@@ -74,11 +74,11 @@ def forged(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
-def videau(database: Path | str, *arguments: str) -> Result:
-    """One run of `videau app …` over a database, here, in a thread without an event loop."""
+def videau(database: Path | str, *arguments: str, group: str = "app") -> Result:
+    """One run of `videau app …`, or of another group, over a database, here, in a thread without an event loop."""
     url = f"sqlite:///{database}" if isinstance(database, Path) else database
     with ThreadPoolExecutor(1) as thread:
-        given = ["app", arguments[0], "--database", url, *arguments[1:]]
+        given = [group, arguments[0], "--database", url, *arguments[1:]]
         return thread.submit(CliRunner().invoke, main, given).result(60)
 
 

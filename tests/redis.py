@@ -124,6 +124,7 @@ class RedisServer:
             yield f"unixsocket {self._socket}"
         if self._user:
             allowed = "resetchannels &videau:match:* -@all +subscribe +unsubscribe +publish +ping"
+            allowed += " ~videau:rate:* +evalsha +script|load +get +set +time"
             yield f"user {self._user[0]} on >{self._user[1]} {allowed}"
             yield "user default on >admin ~* &* +@all"
         if self._cluster:

@@ -15,14 +15,15 @@ import psutil
 
 
 class Server:
-    """`videau serve` over one database file; started again, it serves the same port."""
+    """`videau serve` over one database file; started again, it serves the same port. It limits no rates unless told."""
 
     program = ("-c", "from service.cli import main; main()")
     """What Python runs."""
 
     def __init__(self, folder: Path, **env: str) -> None:
         self.database = folder / "videau.db"
-        self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **env}
+        unlimited = {f"VIDEAU_RATE_{name}": "off" for name in ("PLAYER", "APP", "ADDRESS", "REGISTRATION")}
+        self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **unlimited, **env}
         self._complaints = folder / "stderr"
         self._port = 0
         self._process: subprocess.Popen[str] | None = None

@@ -61,7 +61,7 @@ class Mutation:
 
 
 def main() -> None:
-    endpoint = Endpoint(lambda: Context(None, None))  # type: ignore[arg-type]
+    endpoint = Endpoint(lambda connection: Context(None, None))  # type: ignore[arg-type]
     rules = [QueryLimits]
     endpoint.schema = strawberry.Schema(
         query=Query,

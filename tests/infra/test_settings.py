@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import Settings, SettingsError
+from infra.settings import Rate, Settings, SettingsError
 
 
 def test_an_empty_environment_gives_the_embedded_default() -> None:
@@ -49,12 +49,25 @@ def test_what_is_given_comes_before_the_environment() -> None:
             "VIDEAU_REDIS_URL is 'redis://me:***@host?what=this': no",
         ),
         ("VIDEAU_KEY_DAYS", "0", "VIDEAU_KEY_DAYS is '0'"),
+        ("VIDEAU_RATE_PLAYER", "fast", "VIDEAU_RATE_PLAYER is 'fast'; it is units/seconds, like 1000/20"),
+        ("VIDEAU_RATE_APP", "0/20", "VIDEAU_RATE_APP is '0/20'"),
+        ("VIDEAU_RATE_ADDRESS", "10/0", "VIDEAU_RATE_ADDRESS is '10/0'"),
+        ("VIDEAU_RATE_ADDRESS", "10", "VIDEAU_RATE_ADDRESS is '10'"),
+        ("VIDEAU_RATE_REGISTRATION", "-1/1", "VIDEAU_RATE_REGISTRATION is '-1/1'"),
+        ("VIDEAU_RATE_REGISTRATION", "1/²", "VIDEAU_RATE_REGISTRATION is '1/²'"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:
     with pytest.raises(SettingsError) as error:
         Settings.from_env({name: value})
     assert said in str(error.value)
+
+
+def test_a_rate_is_units_and_seconds_or_off() -> None:
+    settings = Settings.from_env({"VIDEAU_RATE_PLAYER": "100/7", "VIDEAU_RATE_APP": "off"})
+    assert settings.rate_player == Rate(100, 7)
+    assert settings.rate_app is None
+    assert settings.rate_address == Rate(600, 20)
 
 
 @pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])

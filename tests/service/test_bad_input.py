@@ -224,7 +224,7 @@ async def test_the_scheme_bearer_may_be_in_any_case(server: Server, guest: Guest
     for scheme in ("Bearer", "bearer", "BEARER"):
         headers = {"authorization": f"{scheme} {ann.token}"}
         answer = (await wire.post(server.url, json={"query": "{ me { id } }"}, headers=headers)).json()
-        assert answer == {"data": {"me": {"id": ann.player_id}}}
+        assert answer["data"] == {"me": {"id": ann.player_id}}
 
 
 # whose turn it is, and at which match
@@ -641,7 +641,7 @@ async def test_a_body_that_is_no_request_is_refused(
 
 async def test_a_body_may_have_100_kilobytes(server: Server, wire: httpx2.AsyncClient) -> None:
     body = ME + " " * (100_000 - len(ME))
-    assert (await wire.post(server.url, content=body, headers={"content-type": JSON})).json() == {"data": {"me": None}}
+    assert (await wire.post(server.url, content=body, headers={"content-type": JSON})).json()["data"] == {"me": None}
 
 
 async def test_a_chunked_body_without_a_length_is_bounded_too(server: Server, wire: httpx2.AsyncClient) -> None:
@@ -662,7 +662,7 @@ async def test_media_types_are_read_in_any_case(server: Server, wire: httpx2.Asy
     """RFC 9110, 8.3.1: type and subtype are case-insensitive."""
     for kind in ("application/json", "application/json; charset=utf-8", "Application/JSON", "APPLICATION/JSON"):
         response = await wire.post(server.url, content=ME, headers={"content-type": kind})
-        assert response.json() == {"data": {"me": None}}, kind
+        assert response.json()["data"] == {"me": None}, kind
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])

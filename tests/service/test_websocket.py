@@ -79,6 +79,7 @@ async def asked(socket: ClientConnection, id_: str, query: str, **variables: Any
     assert message["type"] == "next", message
     assert await heard(socket) == {"id": id_, "type": "complete"}
     payload: dict[str, Any] = message["payload"]
+    payload.pop("extensions", None)  # what it cost (test_rates.py)
     return payload
 
 
@@ -287,7 +288,8 @@ async def test_members_that_the_protocol_does_not_know_are_ignored(server: Serve
     async with acknowledged(server.url) as socket:
         payload = {"query": "{ me { id } }", "extensions": {"trace": 1}, "variables": None, "operationName": None}
         await say(socket, id="1", type="subscribe", payload=payload, more=1)
-        assert await heard(socket) == {"id": "1", "type": "next", "payload": {"data": {"me": None}}}
+        answer = await heard(socket)
+        assert (answer["id"], answer["type"], answer["payload"]["data"]) == ("1", "next", {"me": None})
 
 
 # operations
@@ -582,7 +584,7 @@ async def test_abrupt_disconnects_leave_the_server_working_and_silent(own_server
     """Cut off before the handshake is over, before and after connection_init, and in the midst of operations."""
     ann, bob = await register(own_server.url, "Ann"), await register(own_server.url, "Bob")
     match_id = await ann.create("{length: 1}")
-    busy = "{ limits { name value } matches(first: 50) { edges { node { id xgid legalPlays { notation } } } } }"
+    busy = "{ __typename matches(first: 50) { edges { node { id xgid legalPlays { notation } } } } }"
     for _ in range(5):
         async with opened(own_server.url) as socket:
             socket.transport.abort()
@@ -610,7 +612,7 @@ async def test_a_wrong_message_in_the_midst_of_operations_closes_quietly(server:
         for _ in range(5):
             async with acknowledged(server.url) as socket:
                 for n in range(40):
-                    await subscribe(socket, str(n), "{ limits { name } matches { edges { cursor } } }")
+                    await subscribe(socket, str(n), "{ __typename matches { edges { cursor } } }")
                 await socket.send("5")
                 assert (await closed(socket))[0] == 4400
 
