@@ -197,8 +197,11 @@ class QueryLimits(ValidationRule):
                 (ErrorCode.QUERY_TOO_COSTLY, Said("number of fields, pages counted in full,"), size.cost, QUERY_COST),
             ):
                 if got > limit:
-                    text = "the query's {what} is {got}; at most {most} can be"
-                    context.report_error(ApiError(code, text, what=what, got=got, most=limit))
+                    context.report_error(
+                        ApiError(
+                            code, "the query's {what} is {got}; at most {most} can be", what=what, got=got, most=limit
+                        )
+                    )
 
 
 def _measured(document: DocumentNode) -> list[tuple[OperationDefinitionNode, _Size]]:
