@@ -11,7 +11,7 @@ from heapq import nlargest
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -24,6 +24,9 @@ Row = TypeVar("Row", StandingRow, RatingRow)
 
 BATCH = 2_000
 """Events that are gone through in one transaction at most."""
+
+PAGE = 5_000
+"""Ratings that are looked through at once."""
 
 STRIDE = 20_000
 """Events that are gone through at once where nothing is written."""
@@ -141,7 +144,8 @@ class Ratings:
         Matches may end and be rated meanwhile; what has been computed from wrong standings then is mended too.
         """
         book = _Book()
-        matches = changed = reached = 0
+        changed = await self._remove_strays()
+        matches = reached = 0
         standing: int | None = None
         while standing is None:
             position, newest = await self._database.read(_places)
@@ -149,7 +153,7 @@ class Ratings:
                 until = min(reached + BATCH, position, newest)
                 ended = await self._database.read(partial(_ended, reached, until))
                 right = {(row["player_id"], row["position"]): row for each in ended for row in book.rate(each)}
-                wrong = await self._database.read(partial(_wrong_ratings, reached, until, right))
+                wrong = await self._database.read(partial(_wrong_ratings, [each.match_id for each in ended], right))
                 if wrong:
                     await self._database.write(partial(_mend_ratings, wrong))
                 matches, changed, reached = matches + len(ended), changed + len(wrong), until
@@ -159,6 +163,15 @@ class Ratings:
         while await self.advance():
             pass
         return Rebuilt(matches, changed + standing)
+
+    async def _remove_strays(self) -> int:
+        """Remove the ratings that are of no rated match; how many there were."""
+        removed, last = 0, ("", 0)
+        while page := await self._database.read(partial(_ratings_page, last)):
+            if strays := [key for key, match_id in page if match_id is None]:
+                await self._database.write(partial(_mend_ratings, dict.fromkeys(strays)))
+            removed, last = removed + len(strays), page[-1][0]
+        return removed
 
     # what they are
 
@@ -214,6 +227,10 @@ def _put_position(connection: Connection, position: int) -> None:
     connection.execute(update(_projections).where(_projections.c.name == "ratings").values(position=position))
 
 
+# by columns without an index, so that the positions are what is searched by
+_RATED = and_(_matches.c.rated, _matches.c.winner.is_not(None), ~_matches.c.sandbox, ~_matches.c.imported)
+
+
 def _ended(after: int, until: int, connection: Connection, limit: int | None = None) -> list[_Ended]:
     """The rated matches that were won with an event after one position and up to another, in this order."""
     query = (
@@ -229,8 +246,7 @@ def _ended(after: int, until: int, connection: Connection, limit: int | None = N
         )
         .join(_matches, (_matches.c.id == _events.c.match_id) & (_matches.c.version == _events.c.seq))
         .where(_events.c.position > after, _events.c.position <= until)
-        # by columns without an index, so that the positions are what is searched by
-        .where(_matches.c.rated, _matches.c.winner.is_not(None), ~_matches.c.sandbox, ~_matches.c.imported)
+        .where(_RATED)
         .order_by(_events.c.position)
         .limit(limit)
     )
@@ -295,9 +311,22 @@ def _wrong(query: Select[Any], names: tuple[str, ...], right: _Rows, connection:
     return {key: right.get(key) for key in found.keys() | right.keys() if found.get(key) != right.get(key)}
 
 
-def _wrong_ratings(after: int, until: int, right: _Rows, connection: Connection) -> _Wrong:
-    query = select(_ratings).where(_ratings.c.position > after, _ratings.c.position <= until)
+def _wrong_ratings(matches: list[str], right: _Rows, connection: Connection) -> _Wrong:
+    query = select(_ratings).where(_ratings.c.match_id.in_(matches))
     return _wrong(query, ("player_id", "position"), right, connection)
+
+
+def _ratings_page(after: tuple[str, int], connection: Connection) -> list[tuple[tuple[str, int], str | None]]:
+    """The keys of the next ratings, with the match if it is a rated one that was won."""
+    key = _ratings.c.player_id, _ratings.c.position
+    query = (
+        select(*key, _matches.c.id)
+        .join(_matches, and_(_matches.c.id == _ratings.c.match_id, _RATED), isouter=True)
+        .where(tuple_(*key) > after)
+        .order_by(*key)
+        .limit(PAGE)
+    )
+    return [((player, position), match_id) for player, position, match_id in connection.execute(query)]
 
 
 def _wrong_standings(right: _Rows, connection: Connection) -> _Wrong:
@@ -322,12 +351,11 @@ def _mend_ratings(wrong: _Wrong, connection: Connection, tries: int) -> None:
 def _mend_standings(position: int, reached: int, wrong: _Wrong, connection: Connection, tries: int) -> int | None:
     """How many rows this mends; None, and it does nothing, where ratings have come further than `position`.
 
-    It removes ratings that can be of no match too: those at positions not yet reached.
+    It removes ratings at positions not yet reached too: they are not there yet.
     """
     if _held(connection) != position:
         return None
-    stray = delete(_ratings).where((_ratings.c.position > reached) | (_ratings.c.position <= 0))
-    strays = connection.execute(stray).rowcount
+    early = connection.execute(delete(_ratings).where(_ratings.c.position > reached)).rowcount
     _mend(connection, _standings, wrong)
     _put_position(connection, reached)
-    return len(wrong) + strays
+    return len(wrong) + early

@@ -319,8 +319,12 @@ async def test_a_killed_process_loses_nothing(database: URL, store: SqlStore) ->
     await agree(database, store)
 
 
-async def test_rebuilding_mends_what_somebody_has_changed(database: URL, store: SqlStore, ratings: Ratings) -> None:
+async def test_rebuilding_mends_what_somebody_has_changed(
+    database: URL, store: SqlStore, ratings: Ratings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ratings that are wrong, missing, too many or of nothing; the standings, and how far they have come."""
+    monkeypatch.setattr("infra.ratings.BATCH", 50)
+    monkeypatch.setattr("infra.ratings.PAGE", 7)
     await many(store, 60, random.Random(4))
     await caught_up(ratings)
     before = rows(database)
@@ -334,6 +338,10 @@ async def test_rebuilding_mends_what_somebody_has_changed(database: URL, store: 
         ([f"INSERT INTO ratings SELECT 'x', {n}, match_id, opponent_id, at, length, won, counted, rating, change, "
           f"experience FROM ratings WHERE position = {some} AND player_id < opponent_id"
           for n in (some, "-4", "1000000")], 3),
+        (["UPDATE ratings SET match_id = 'none' WHERE player_id = 'a'"],
+         len([row for row in before["ratings"] if row[0] == "a"]) * 2),
+        (["INSERT INTO ratings SELECT 'x', 3, id, 'y', created_at, 5, true, true, 1500, 0, 5 FROM matches "
+          "WHERE NOT rated LIMIT 1"], 1),
         (["UPDATE projections SET position = 1000000"], 0),
         (["UPDATE projections SET position = 0"], len(before["ratings"]) + len(before["standings"])),
         (["DELETE FROM ratings", "DELETE FROM standings", "UPDATE projections SET position = 0"], 0),
