@@ -60,9 +60,14 @@ _MICROSECOND = timedelta(microseconds=1)
 def replay(records: Iterable[Recorded], match: Match | None = None) -> Match:
     """The match that a log makes, from its start or on from `match`. Raises AssertionError if there is none."""
     for recorded in records:
-        match = evolve(match, recorded.event, recorded.instant)
+        match = applied(match, recorded)
     assert match is not None, "an empty log is no match"
     return match
+
+
+def applied(match: Match | None, recorded: Recorded) -> Match:
+    """The match after a record; its time matters to clocks alone. Raises AssertionError for an impossible history."""
+    return evolve(match, recorded.event, recorded.instant if match is not None and match.clocks is not None else 0)
 
 
 def encode_event(event: Event) -> str:

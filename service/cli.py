@@ -25,14 +25,14 @@ from domain.match import Match
 from domain.matchfile import FileError
 from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
-from domain.rules import evolve, fold
+from domain.rules import fold
 from domain.words import Said
 from infra import migrations
 from infra.apps import ISSUER, STALE_SECONDS, AppStore
 from infra.bus import LocalBus
 from infra.dice import Chains
 from infra.keys import AppKey, BadKeys, check_set, check_url, fetch, read_keys, read_published, write_keys
-from infra.log import Broken, Recorded, encode_time, event_schema, signed_head, verify
+from infra.log import Broken, Recorded, applied, encode_time, event_schema, signed_head, verify
 from infra.matchfiles import read_file
 from infra.ratings import Ratings
 from infra.ratings import Rebuilt as RebuiltRatings
@@ -116,7 +116,7 @@ def replay(database_url: str | None, match: str, at: int | None, step: bool, spe
     state: Match | None = None
     for recorded in records:
         try:
-            before, state = state, evolve(state, recorded.event, recorded.instant)
+            before, state = state, applied(state, recorded)
         except AssertionError:
             _fail(f"the log of match {match} is damaged at seq {recorded.seq}; `videau verify {match}` says how")
         if at is None:

@@ -72,7 +72,7 @@ UNIT = 100
 """What a unit of the rate limits is in cost: most requests come to one or two, the costliest query to a hundred."""
 
 HAPPENED = 4
-"""As how many the events count that a command brings about."""
+"""As how many the events count that a command brings about, for the rate limits: most are one or two."""
 
 _OF_PAGES = ("edges", "pageInfo", "__typename")
 
@@ -139,6 +139,8 @@ def nesting(text: str) -> int:
 class _Size(Struct):
     depth: int = 0
     cost: int = 0
+    bound: int = 0
+    """The cost, the events of commands counted like a page: a command may bring about thousands."""
     aliases: int = 0
     width: int = 0
     registrations: int = 0
@@ -194,7 +196,7 @@ class QueryLimits(ValidationRule):
             for code, what, got, limit in (
                 (ErrorCode.QUERY_TOO_DEEP, Said("nesting depth"), size.depth, QUERY_DEPTH),
                 (ErrorCode.TOO_MANY_ALIASES, Said("number of aliases"), size.aliases, QUERY_ALIASES),
-                (ErrorCode.QUERY_TOO_COSTLY, Said("number of fields, pages counted in full,"), size.cost, QUERY_COST),
+                (ErrorCode.QUERY_TOO_COSTLY, Said("number of fields, pages counted in full,"), size.bound, QUERY_COST),
             ):
                 if got > limit:
                     context.report_error(
@@ -229,6 +231,7 @@ class _Measure:
         size = self._selections(operation.selection_set)
         if operation.operation is OperationType.MUTATION:
             size.cost += COMMAND * size.width
+            size.bound += COMMAND * size.width
         return size
 
     def _selections(self, selections: SelectionSetNode | None) -> _Size:
@@ -238,11 +241,12 @@ class _Measure:
                 part = self._fragment(node.name.value)
             elif isinstance(node, FieldNode):
                 inner = self._selections(node.selection_set)
+                own, page = 1 + WEIGHTS.get(node.name.value, 0), _page(node)
+                happened = _is_happened(node)
                 part = _Size(
                     inner.depth + 1,
-                    1 + inner.cost * HAPPENED
-                    if _is_happened(node)
-                    else 1 + WEIGHTS.get(node.name.value, 0) + inner.cost * _page(node),
+                    1 + inner.cost * HAPPENED if happened else own + inner.cost * page,
+                    own + inner.bound * page,
                     inner.aliases + (node.alias is not None),
                     1,
                     int(node.name.value == REGISTRATION),
@@ -251,6 +255,7 @@ class _Measure:
                 part = self._selections(node.selection_set)  # type: ignore[attr-defined]
             total.depth = max(total.depth, part.depth)
             total.cost = min(total.cost + part.cost, 10**9)
+            total.bound = min(total.bound + part.bound, 10**9)
             total.aliases = min(total.aliases + part.aliases, 10**9)
             total.width = min(total.width + part.width, 10**9)
             total.registrations = min(total.registrations + part.registrations, 10**9)

@@ -31,7 +31,7 @@ from infra.apps import User
 from infra.bus import Bus
 from infra.dice import Chains
 from infra.ids import new_code, new_id, read_code, rematch_id
-from infra.log import GENESIS, Broken, decode_time, encode_time, instant, record, replay, signed_head, verify
+from infra.log import GENESIS, Broken, applied, decode_time, encode_time, instant, record, replay, signed_head, verify
 from infra.ratings import Ratings
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
@@ -819,7 +819,7 @@ class Table:
     async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
         match: Match | None = None
         for recorded in await self._store.read(match_id, 0, until):
-            match = evolve(match, recorded.event, recorded.instant)
+            match = applied(match, recorded)
             if recorded.seq > after:
                 yield Step(recorded, match)
 

@@ -12,9 +12,8 @@ from collections.abc import AsyncGenerator, Iterable
 from msgspec import Struct
 
 from domain.match import Match
-from domain.rules import evolve
 from infra.bus import Bus
-from infra.log import Recorded
+from infra.log import Recorded, applied
 from infra.store import Damaged, SqlStore, Unavailable
 from service.errors import logger
 
@@ -241,7 +240,7 @@ class Windows:
             if recorded.seq != seq:
                 raise _damaged(match_id, seq)
             try:
-                match = evolve(match, recorded.event, recorded.instant)
+                match = applied(match, recorded)
             except AssertionError as error:
                 raise _damaged(match_id, seq) from error
             steps.append(Step(recorded, match))

@@ -104,6 +104,7 @@ async def test_each_clock_falls_once_whoever_dies(pair: list[Server]) -> None:
             assert timedelta(0) <= late < timedelta(seconds=30), late
             kinds = [event["kind"] for event in await ann.log(match_id)]
             assert kinds.count("timed_out") == 1
+    await bob_there.close()
     for client in (ann, bob, eve):
         await client.close()
 

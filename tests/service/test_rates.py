@@ -370,7 +370,7 @@ async def test_connections_count_at_their_address(server: Server) -> None:
             await socket.recv()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 4429
-    assert closed.value.rcvd.reason.startswith("RATE_LIMITED: try again in ")
+    assert closed.value.rcvd.reason.startswith("RATE_LIMITED: the limit 'address' of 40 units")
 
 
 async def test_a_subscription_counts_when_it_begins_and_its_events_say_nothing_of_it(server: Server) -> None:

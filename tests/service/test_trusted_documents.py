@@ -241,7 +241,9 @@ async def test_holding_and_freeing_and_registering_hold_without_a_restart(
     (tmp_path / "keys.json").write_bytes(key_set([KEY]))
     assert videau(server.database, "add", name, "--key", f"{tmp_path}/keys.json").exit_code == 0
     query = {"query": "{ me { name app } }"}
-    assert (await http.post("/graphql", json=query, headers=bearer(name))).json()["data"]
+    async with asyncio.timeout(30):
+        while not (await http.post("/graphql", json=query, headers=bearer(name))).json()["data"]:
+            await asyncio.sleep(0.02)  # until the app is known
     assert documents(server, "hold", name).stdout == f"users of {name} may send its registered documents alone\n"
     async with asyncio.timeout(30):
         while "data" in (answer := (await http.post("/graphql", json=query, headers=bearer(name))).json()):
