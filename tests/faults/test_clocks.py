@@ -67,6 +67,8 @@ async def test_nobody_loses_by_time_that_only_an_outage_took(tmp_path: Path) -> 
         outages = database.execute("SELECT began, ended FROM outages").fetchall()
     assert len(outages) == 1
     later.kill()
+    for client in (ann, bob):
+        await client.close()
 
 
 async def _holder(servers: list[Server]) -> Server:
