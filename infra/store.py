@@ -34,6 +34,7 @@ from infra.tables import (
     InvitationRow,
     MatchRow,
     PlayerRow,
+    PresenceRow,
     SeekRow,
     WishRow,
 )
@@ -58,7 +59,9 @@ _events, _feed, _matches, _wishes, _commands, _players, _invitations = (
     SQLModel.metadata.tables[row.__tablename__]
     for row in (EventRow, FeedRow, MatchRow, WishRow, CommandRow, PlayerRow, InvitationRow)
 )
-_apps, _documents = (SQLModel.metadata.tables[row.__tablename__] for row in (AppRow, DocumentRow))
+_apps, _documents, _seeks, _presences = (
+    SQLModel.metadata.tables[row.__tablename__] for row in (AppRow, DocumentRow, SeekRow, PresenceRow)
+)
 
 
 class Status(StrEnum):
@@ -295,6 +298,11 @@ class SqlStore:
         query = select(func.count()).select_from(_events).where(_events.c.seq == 1)
         return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
 
+    async def events(self) -> int:
+        """How many events there are, of all matches."""
+        query = select(func.count()).select_from(_events)
+        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
+
     async def rebuild(self, each: Callable[[], None] = lambda: None) -> Rebuilt:
         """Make every match's row anew from its log, and remove those that have none; `each` is told of each match.
 
@@ -321,6 +329,14 @@ class SqlStore:
         orphans = delete(_matches).where(_matches.c.id.not_in(logged))
         removed = await self._database.write(lambda connection, tries: connection.execute(orphans).rowcount)
         return Rebuilt(matches, changed, removed, damaged)
+
+    async def ids(self) -> AsyncIterator[str]:
+        """Every match that has a log, in the order of ids."""
+        last = ""
+        while page := await self._ids(last):
+            for match_id in page:
+                yield match_id
+            last = page[-1]
 
     async def _ids(self, after: str) -> list[str]:
         """The next hundred matches that have a log, by id."""
@@ -446,6 +462,20 @@ class SqlStore:
         """Whether an app's users may send its documents alone."""
         query = select(_apps.c.documents_only).where(_apps.c.name == app)
         return await self._read(lambda connection: bool(connection.execute(query).scalar()))
+
+    async def forget_player(self, player_id: str) -> bool:
+        """Forget who a player is: its name, what its app calls it, its keys, seeks, presences. Whether there was one.
+
+        The player's matches and ratings stay, under an id that stands for nobody.
+        """
+
+        def work(connection: Connection, tries: int) -> bool:
+            forgotten = update(_players).where(_players.c.id == player_id).values(name="", subject=None)
+            for table in (_commands, _seeks, _presences):
+                connection.execute(delete(table).where(table.c.player_id == player_id))
+            return connection.execute(forgotten).rowcount > 0
+
+        return _can_be(player_id) and await self._database.write(work)
 
     # appending
 

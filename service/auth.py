@@ -190,7 +190,7 @@ class Context:
         if caller.player is None:
             self.operates = True
             return
-        if not caller.app and not await self.table.names([caller.player]):
+        if not (await self.table.names([caller.player])).get(caller.player):  # a player without a name is forgotten
             raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
         self.viewer, self.app = caller.player, caller.app
 

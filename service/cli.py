@@ -28,6 +28,7 @@ from domain.position import format_gnu_match_id, format_gnu_position_id, format_
 from domain.rules import fold
 from domain.words import Said
 from infra import migrations
+from infra.append import match_row
 from infra.apps import ISSUER, STALE_SECONDS, AppStore
 from infra.bus import LocalBus
 from infra.dice import Chains
@@ -207,10 +208,16 @@ def export(database_url: str | None, match: str) -> None:
 
 @main.command(name="verify")
 @_database
-@click.argument("file_or_match")
+@click.argument("file_or_match", required=False)
+@click.option("--all", "whole_store", is_flag=True, help="Check every match of the store, and what lists say of it.")
 @click.option("--key", metavar="HEX", help="Ask for a head signed by this public key (the server's is at /keys).")
-def verify_command(database_url: str | None, file_or_match: str, key: str | None) -> None:
+def verify_command(database_url: str | None, file_or_match: str | None, whole_store: bool, key: str | None) -> None:
     """Check the log in a FILE, or of a MATCH: numbers, times, hashes, rules, dice, and the signature under its end."""
+    if whole_store == (file_or_match is not None):
+        _fail("say which FILE or MATCH, or --all")
+    if file_or_match is None:
+        _verify_all(_settings(database_url=database_url), key)
+        return
     path = Path(file_or_match)
     try:
         if path.is_file():
@@ -227,6 +234,99 @@ def verify_command(database_url: str | None, file_or_match: str, key: str | None
     click.echo(f"{file_or_match}: {len(verified.records)} events of match {match.id} are whole and legal; {ended}")
     click.echo(f"  dice: {verified.proven} of {match.rolls} rolls are proven by the chain that was committed to")
     click.echo(f"  head: {f'signed by {verified.signed_by}' if verified.signed_by else 'not signed'}")
+
+
+def _verify_all(settings: Settings, key: str | None) -> None:
+    """Check every log of the store, and that the rows of lists are what the logs say."""
+    wrong: list[str] = []
+
+    async def run() -> int:
+        store = SqlStore(settings.url)
+        signer = Signer(settings.kept("signing_key"))
+        checked = 0
+        try:
+            with click.progressbar(length=await store.count(), label="verifying", file=sys.stderr) as bar:
+                async for match_id in store.ids():
+                    lines = [line async for line in store.lines(match_id)]
+                    row = await store.match(match_id)
+                    try:
+                        verified = verify([line.encode() for line in lines])
+                        if key is not None and verified.match.ended and signer.public_key != key:
+                            raise Broken(len(lines), "the head is not signed by the key that it should be")
+                        first, last = verified.records[0], verified.records[-1]
+                        said = match_row(verified.match, encode_time(first.at), last.seq, encode_time(last.at))
+                        if row is None or (row.version == last.seq and row.model_dump() != said.model_dump()):
+                            wrong.append(
+                                f"{match_id}: lists say something else than the log; `videau rebuild` mends that"
+                            )
+                    except Broken as error:
+                        wrong.append(f"{match_id}: wrong from seq {error.seq} on: {error.why}")
+                    checked += 1
+                    bar.update(1)
+            position = await store.position()
+            if position != (events := await store.events()):
+                wrong.append(f"the feed is at position {position}, and there are {events} events")
+        finally:
+            await store.close()
+        return checked
+
+    try:
+        checked = asyncio.run(run())
+    except (Unavailable, SettingsError) as error:
+        _fail(str(error))
+    for problem in wrong:
+        click.echo(f"videau: {problem}", err=True)
+    click.echo(f"{checked} matches: {len(wrong)} problems")
+    if wrong:
+        sys.exit(1)
+
+
+@main.command()
+@_database
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(database_url: str | None, file: Path) -> None:
+    """Copy the SQLite store to FILE, with its secrets beside it, as of one moment, also while it serves."""
+    from infra.backup import BackupError
+    from infra.backup import backup as copy
+
+    settings = _settings(database_url=database_url)
+    if settings.url.get_backend_name() != "sqlite":
+        _fail("PostgreSQL has its own backups: pg_dump --format=custom, or a base backup with the write-ahead log")
+    try:
+        with click.progressbar(length=1, label="copying", file=sys.stderr) as bar:
+
+            def copied(left: int, pages: int) -> None:
+                bar.length = pages
+                bar.update(pages - left - bar.pos)
+
+            written = copy(Path(settings.database), file, copied)
+    except BackupError as error:
+        _fail(str(error))
+    for path in written:
+        click.echo(path)
+
+
+@main.command()
+@_database
+@click.argument("player")
+def forget(database_url: str | None, player: str) -> None:
+    """Forget who PLAYER is: name, account, keys. The matches stay, under an id that stands for nobody."""
+    settings = _settings(database_url=database_url)
+
+    async def run() -> bool:
+        store = SqlStore(settings.url)
+        try:
+            return await store.forget_player(player)
+        finally:
+            await store.close()
+
+    try:
+        found = asyncio.run(run())
+    except Unavailable as error:
+        _fail(str(error))
+    if not found:
+        _fail(f"there is no player {player!r} in {settings.database}")
+    click.echo(f"{player} is forgotten; processes that serve know it within a minute")
 
 
 @main.command()

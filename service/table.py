@@ -7,7 +7,6 @@ decided again. A refusal is never taken from a stale match either.
 
 import asyncio
 import logging
-import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
@@ -220,7 +219,7 @@ class Table:
         """The id of the player who is this user of an app, new at first sight. Raises Unavailable."""
         id_ = self._users.get((user.app, user.subject))
         known = self._players.get(id_) if id_ else None
-        if id_ and known and known.name == (user.name or known.name) and known.bot >= user.bot:
+        if id_ and known and known.name and known.name == (user.name or known.name) and known.bot >= user.bot:
             return id_
         row = await self._store.apps.player(user)
         self._know(row)
@@ -230,8 +229,7 @@ class Table:
         return row.id
 
     def _know(self, row: PlayerRow) -> Known:
-        until = time.monotonic() + NAME_SECONDS if row.app else math.inf
-        known = self._players[row.id] = Known(row.name, row.app, row.bot, until)
+        known = self._players[row.id] = Known(row.name, row.app, row.bot, time.monotonic() + NAME_SECONDS)
         if len(self._players) > KEPT_PLAYERS:
             self._players.popitem(last=False)
         return known
