@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long idempotency keys are remembered at least."""
     absence_seconds: int = 900
     """How long a player must stay away from a match without a clock for the opponent to claim it."""
+    drain_seconds: int = 10
+    """How long a process that stops takes to send its watchers away, if there are many."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -49,9 +51,9 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = env.get(f"VIDEAU_{name.upper()}")
             if value in (None, ""):
                 continue
-            if name in ("port", "token_days", "key_days", "absence_seconds"):
-                highest = 30 * 86_400 if name == "absence_seconds" else 65535
-                value = _number(name, str(value), 0 if name == "port" else 1, highest)
+            if name in ("port", "token_days", "key_days", "absence_seconds", "drain_seconds"):
+                highest = {"absence_seconds": 30 * 86_400, "drain_seconds": 600}.get(name, 65535)
+                value = _number(name, str(value), 0 if name in ("port", "drain_seconds") else 1, highest)
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
         for name in ("secret", "dice_secret"):

@@ -10,6 +10,7 @@ from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -22,6 +23,7 @@ from infra.signing import Signer
 from infra.store import SqlStore, Unavailable
 from service import limits
 from service.auth import Context, Tokens
+from service.drain import Door, Drain, Server
 from service.endpoint import Endpoint
 from service.errors import logger
 from service.problems import FORESEEN, answer_problem
@@ -68,6 +70,7 @@ def create_app(settings: Settings) -> Starlette:
         return Context(cast(Table, app.state.table), tokens)
 
     endpoint = Endpoint(new_context)
+    drain = Drain(settings.drain_seconds)
     app = Starlette(
         routes=[
             Route("/", welcome),
@@ -75,11 +78,13 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
+        middleware=[Middleware(Door, drain)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
     app.state.new_context = new_context
     app.state.audiences = endpoint.audiences
+    app.state.drain = drain
     return app
 
 
@@ -95,9 +100,9 @@ async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
             logger.error("what is long over is kept for now: %s", error)
 
 
-def create_server(app: ASGIApp) -> uvicorn.Server:
-    """The HTTP server as we run it, to be given its sockets."""
-    return uvicorn.Server(
+def create_server(app: ASGIApp, drain: Drain | None = None) -> uvicorn.Server:
+    """The HTTP server as we run it, to be given its sockets; it drains as the application does (`app.state.drain`)."""
+    return Server(
         uvicorn.Config(
             app,
             log_level="warning",
@@ -108,7 +113,8 @@ def create_server(app: ASGIApp) -> uvicorn.Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
             server_header=False,
-        )
+        ),
+        drain or Drain(0),
     )
 
 
