@@ -138,6 +138,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
         if self.close_sent:  # by us, while the application waited: uvicorn would take it for the application's mistake
             raise ClientDisconnected
         await super().send(message)
+        if self.initial_response is not None and self.close_sent:  # refused: uvicorn would complain that it was
+            self.handshake_complete = True
 
     def give_up(self) -> None:
         """Close with a reason, and in the end without waiting for the peer to take it."""

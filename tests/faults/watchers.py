@@ -52,6 +52,8 @@ class Watcher:
         self.cuts = 0
         self.url = urls[0]
         """Where it watches."""
+        self.cut_by: Exception | None = None
+        """What cut it last, without sending it away."""
         self.sent_away: list[tuple[float, float]] = []
         """When it was, by a clock that never goes back, and for how many seconds."""
         self.task: asyncio.Task[None] | None = None
@@ -61,6 +63,11 @@ class Watcher:
     def after(self) -> int:
         """The number of the last event seen."""
         return self.seen[-1][0] if self.seen else self.began_after
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether there is more to come."""
+        return self.task is not None and not self.task.done()
 
     def start(self) -> None:
         """Watch from now on, until the match is over or the task is cancelled."""
@@ -79,8 +86,9 @@ class Watcher:
                 self.cuts += 1
                 self.sent_away.append((time.monotonic(), error.pause))
                 await asyncio.sleep(error.pause)
-            except (Cut, OSError, EOFError, TimeoutError, WebSocketException):
+            except (Cut, OSError, EOFError, TimeoutError, WebSocketException) as error:
                 self.cuts += 1
+                self.cut_by = error
                 await asyncio.sleep(0.05)
 
     async def _websocket(self, url: str) -> AsyncGenerator[tuple[int, str]]:
@@ -140,7 +148,9 @@ class Watcher:
                 elif line.startswith(b"retry: "):
                     pause = int(line[7:]) / 1_000
                     first = first or pause
-                elif line == b"0\r\n" and pause != first:
+                elif line == b"0\r\n":
+                    if pause == first:
+                        return
                     raise SentAway(pause)
             raise Cut("closed")
         finally:
