@@ -9,7 +9,7 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/videau \
     UV_PYTHON_DOWNLOADS=never \
     UV_LINK_MODE=copy
 WORKDIR /src
-RUN python -m pip install --no-cache-dir --target /tools "uv==0.9.*"
+RUN python -m pip install --no-cache-dir --target /tools uv==0.13.9
 COPY pyproject.toml README.md LICENSE ./
 COPY domain domain
 COPY infra infra
