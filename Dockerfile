@@ -1,10 +1,9 @@
 # The service as an image: `docker build -t videau:0.1.0 .`, with Docker, Podman or Buildah. Beside the base image the
 # build needs the Python package index alone. `.ci/image` takes the same steps without an engine, and tries the result.
 #
-# The base is named by its tag: for a build that can be repeated give its digest too, --build-arg BASE=python@sha256:…
-ARG BASE=python:3.11-slim-bookworm
-
-FROM ${BASE} AS build
+# The base is named by its tag, and gets Debian's and Python's repairs with each build; for a build that can be repeated,
+# add the digest that you have tried to both lines.
+FROM python:3.11-slim-bookworm AS build
 ENV UV_PROJECT_ENVIRONMENT=/opt/videau \
     UV_PYTHON_DOWNLOADS=never \
     UV_LINK_MODE=copy
@@ -17,7 +16,7 @@ COPY service service
 # the exact versions of pyproject.toml; the package itself is built, not linked
 RUN /tools/bin/uv sync --no-cache --no-default-groups --no-editable --compile-bytecode
 
-FROM ${BASE}
+FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="videau" \
       org.opencontainers.image.description="Backgammon as a service" \
       org.opencontainers.image.version="0.1.0" \
