@@ -49,6 +49,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
             "VIDEAU_REDIS_URL is 'redis://me:***@host?what=this': no",
         ),
         ("VIDEAU_KEY_DAYS", "0", "VIDEAU_KEY_DAYS is '0'"),
+        ("VIDEAU_DRAIN_SECONDS", "601", "VIDEAU_DRAIN_SECONDS is '601'; it is a number from 0 to 600"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:
