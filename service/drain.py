@@ -29,6 +29,9 @@ APART = 0.01
 TICK = 0.02
 """Seconds between two looks at who has to go."""
 
+CLOSING = 2.0
+"""Seconds in which the last ones may say goodbye: a connection cut before that can take the reason with it."""
+
 # Streams end by themselves here: the library would cut all of them at once.
 AppStatus.enable_automatic_graceful_drain = False
 
@@ -134,7 +137,7 @@ class Server(uvicorn.Server):
     async def _send_away(self) -> None:
         """Send away all who watch, spread over the time there is; who waits for an answer goes when it is there."""
         staying: list[Callable[[], bool]] = [stream.send_away for stream in self.drain.streams]
-        staying += [each.send_away for each in self.server_state.connections if isinstance(each, BoundedWebSocket)]
+        staying += [each.send_away for each in self._sockets]
         random.shuffle(staying)
         loop = asyncio.get_running_loop()
         begun, many = loop.time(), len(staying)
@@ -145,3 +148,10 @@ class Server(uvicorn.Server):
             staying = [send_away for send_away in staying[:due] if not send_away()] + staying[due:]
             if staying:
                 await asyncio.sleep(TICK)
+        end = loop.time() + CLOSING
+        while any(each.close_sent for each in self._sockets) and not self.force_exit and loop.time() < end:
+            await asyncio.sleep(TICK)
+
+    @property
+    def _sockets(self) -> list[BoundedWebSocket]:
+        return [each for each in self.server_state.connections if isinstance(each, BoundedWebSocket)]
