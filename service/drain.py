@@ -43,10 +43,13 @@ class Stream:
         self._life = life
         self.sending = False
         """Whether an event is being sent, which is not to be cut."""
+        self.ended = False
 
     def send_away(self) -> bool:
-        """End it, unless it is sending; whether it ends."""
-        if not self.sending and not self._life.expired():
+        """End it, unless it is sending; whether it ends, or has ended."""
+        if self.ended or self._life.expired():
+            return True
+        if not self.sending:
             self._life.reschedule(asyncio.get_running_loop().time())
         return not self.sending
 
@@ -75,6 +78,7 @@ class Drain:
         try:
             yield stream
         finally:
+            stream.ended = True
             del self._streams[stream]
 
     def check(self) -> None:

@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from service import limits
-from service.drain import APART
+from service.drain import APART, Drain
 from tests.client import Client, register
 from tests.faults.processes import processes
 from tests.faults.proof import proven
@@ -175,6 +175,15 @@ async def test_a_stream_that_ends_since_its_process_stops_says_when_to_come_back
     assert sent.value.pause < limits.COME_BACK / 1_000
     assert own_server.stop() == ""
     await ann.close()
+
+
+async def test_a_stream_that_ends_by_itself_while_it_waits_to_be_sent_away_is_gone() -> None:
+    drain = Drain(1)
+    async with asyncio.timeout(15) as life:
+        with drain.stream(life) as stream:
+            assert drain.streams == [stream]
+    assert stream.send_away()
+    assert drain.streams == []
 
 
 async def _until(condition: Any) -> None:
