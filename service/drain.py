@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from domain.words import Said
-from service.errors import ErrorCode
+from service.errors import ErrorCode, logger
 from service.problems import Problem, answer_problem
 from service.wire import BoundedWebSocket
 
@@ -132,7 +132,10 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         """Send all away, then stop as uvicorn does."""
         self.drain.begun = True
-        await self._send_away()
+        try:
+            await self._send_away()
+        except Exception as error:
+            logger.error("unforeseen error of the drain", exc_info=error)
         if self.force_exit:
             for connection in list(self.server_state.connections):
                 connection.transport.abort()
