@@ -53,6 +53,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What a player, all users of an app, and an address may use, as `units/seconds`; None (`off`) is without limit."""
     rate_registration: Rate | None = Rate(60, 60)
     """How many guests may register from an address, and how many wrong tokens come from it."""
+    drain_seconds: int = 10
+    """How long a process that stops takes to send its watchers away, if there are many."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -64,9 +66,9 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = env.get(f"VIDEAU_{name.upper()}")
             if value in (None, ""):
                 continue
-            if name in ("port", "token_days", "key_days", "absence_seconds"):
-                highest = 30 * 86_400 if name == "absence_seconds" else 65535
-                value = _number(name, str(value), 0 if name == "port" else 1, highest)
+            if name in ("port", "token_days", "key_days", "absence_seconds", "drain_seconds"):
+                highest = {"absence_seconds": 30 * 86_400, "drain_seconds": 600}.get(name, 65535)
+                value = _number(name, str(value), 0 if name in ("port", "drain_seconds") else 1, highest)
             elif name.startswith("rate_"):
                 value = _rate(name, str(value))
             values[name] = value

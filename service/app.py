@@ -24,6 +24,7 @@ from infra.store import SqlStore, Unavailable
 from service import limits
 from service.apps import Apps
 from service.auth import Context, Tokens
+from service.drain import Door, Drain, Server
 from service.endpoint import Endpoint
 from service.errors import logger
 from service.problems import FORESEEN, answer_problem
@@ -83,6 +84,7 @@ def create_app(settings: Settings) -> Starlette:
         )
 
     endpoint = Endpoint(new_context)
+    drain = Drain(settings.drain_seconds)
     app = Starlette(
         routes=[
             Route("/", welcome),
@@ -90,13 +92,14 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
-        middleware=[Middleware(RateHeaders)],
+        middleware=[Middleware(Door, drain), Middleware(RateHeaders)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
     app.state.new_context = new_context
     app.state.rates = rates
     app.state.audiences = endpoint.audiences
+    app.state.drain = drain
     return app
 
 
@@ -112,9 +115,9 @@ async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
             logger.error("what is long over is kept for now: %s", error)
 
 
-def create_server(app: ASGIApp) -> uvicorn.Server:
-    """The HTTP server as we run it, to be given its sockets."""
-    return uvicorn.Server(
+def create_server(app: ASGIApp, drain: Drain | None = None) -> uvicorn.Server:
+    """The HTTP server as we run it, to be given its sockets; it drains as the application does (`app.state.drain`)."""
+    return Server(
         uvicorn.Config(
             app,
             log_level="warning",
@@ -125,7 +128,8 @@ def create_server(app: ASGIApp) -> uvicorn.Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
             server_header=False,
-        )
+        ),
+        drain or Drain(0),
     )
 
 

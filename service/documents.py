@@ -96,6 +96,18 @@ def form_of(query: str, operation_name: str | None) -> Form | None:
     )
 
 
+def subscribes(query: str) -> bool:
+    """Whether a document has a subscription, whatever else; one that cannot be read has none."""
+    try:
+        definitions = _parse(query, max_tokens=limits.QUERY_TOKENS).definitions
+    except (GraphQLError, RecursionError):
+        return False
+    return any(
+        isinstance(node, OperationDefinitionNode) and node.operation is OperationType.SUBSCRIPTION
+        for node in definitions
+    )
+
+
 class _Variables(Visitor):
     """Counts where each variable is named: once where it is defined, and wherever it is used."""
 

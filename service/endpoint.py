@@ -32,6 +32,7 @@ from infra.store import Unavailable
 from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
+from service.documents import subscribes
 from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of
 from service.rates import LEVELS, RateLimited, extensions
 from service.schema import schema
@@ -88,6 +89,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         self.wire: BoundedWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
         if self.wire is not None:
             self.wire.on_drain = self._flush
+            self.wire.is_answering = self._is_answering
         self._payloads: dict[str, _Payload] = {}
         self._told: dict[str, dict[str, Any]] = {}
         self._subscriptions: set[str] = set()
@@ -239,6 +241,10 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         for operation in list(self.operations.values()):
             if isinstance(operation, Watcher):
                 operation.flush()
+
+    def _is_answering(self) -> bool:
+        """Whether a query or a command is under way."""
+        return any(not (isinstance(each, Watcher) or subscribes(each.query)) for each in self.operations.values())
 
     async def handle_task_exception(self, error: Exception) -> None:
         """Log it, unless it is only that the client has gone."""

@@ -60,6 +60,9 @@ UNREAD_SECONDS = 30
 RETRY_AFTER = 5
 """Seconds after which who met a database that cannot be used should come again."""
 
+COME_BACK = 2_000
+"""Milliseconds within which those come back that were sent away because a process stops, each at another time."""
+
 WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
 WEIGHTS |= {"rating": 5, "ratings": 10, "ratingChanges": 10, "leaderboard": 10}
 WEIGHTS |= {"presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}

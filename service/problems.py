@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from domain.breach import Breach, RuleError
@@ -73,7 +73,7 @@ def problem_of(error: Exception) -> Problem:
             return Problem(500, ErrorCode.INTERNAL, INTERNAL)
 
 
-async def answer_problem(request: Request, error: Exception) -> Response:
+async def answer_problem(request: HTTPConnection, error: Exception) -> Response:
     """The response that tells an HTTP client what is wrong, in its language."""
     problem, language = problem_of(error), language_of(request.headers)
     detail = tell(language, problem.code, problem.said)

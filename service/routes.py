@@ -27,11 +27,13 @@ from infra.matchfiles import read_file
 from infra.store import PAGE, Unavailable
 from service import limits
 from service.auth import Context
+from service.drain import Drain
 from service.errors import ApiError, ErrorCode, logger
 from service.metrics import metrics
 from service.problems import Problem
 from service.rates import limits_of
 from service.table import Head
+from service.wire import come_back
 
 HEARTBEAT = 15
 """Seconds between the comments that keep an idle stream of events open."""
@@ -89,7 +91,7 @@ async def match_events(request: Request) -> Response:
     if "text/event-stream" in request.headers.get("accept", ""):
         if head.match.ended and after == head.version:
             return Response(status_code=204)  # tells an EventSource not to come back
-        return _streamed(context, _live(context, head.match.id, after))
+        return _streamed(request, context, _live(context, head.match.id, after))
     return await _exported(request, head, "application/x-ndjson", _ndjson(context, head, after), f"-{after}")
 
 
@@ -101,14 +103,19 @@ async def _live(context: Context, match_id: str, after: int) -> AsyncGenerator[S
             yield ServerSentEvent(encode_line(r.seq, encode_time(r.at), r.text, r.hash), id=str(r.seq))
 
 
-def _streamed(context: Context, events: AsyncGenerator[ServerSentEvent]) -> Response:
+def _streamed(request: Request, context: Context, events: AsyncGenerator[ServerSentEvent]) -> Response:
+    drain = _drain(request)
+    drain.check()
     return EventSourceResponse(
-        _for_a_while(context, events), ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"}
+        _for_a_while(context, events, drain), ping=HEARTBEAT, headers={"vary": "accept", "cache-control": "no-store"}
     )
 
 
-async def _for_a_while(context: Context, events: AsyncGenerator[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
-    """The events until they end, the stream has lived long enough, or its caller's token can be used no more."""
+async def _for_a_while(
+    context: Context, events: AsyncGenerator[ServerSentEvent], drain: Drain
+) -> AsyncIterator[ServerSentEvent]:
+    """The events until they end, the stream has lived long enough, its caller's token can be used no more, or the
+    process stops."""
     loop = asyncio.get_running_loop()
     limit = asyncio.timeout_at(loop.time() + STREAM_LIFETIME.total_seconds())
     lapsing = loop.create_task(context.lapse())
@@ -120,12 +127,16 @@ async def _for_a_while(context: Context, events: AsyncGenerator[ServerSentEvent]
 
     try:
         yield ServerSentEvent(retry=RETRY, comment="videau")
-        async with aclosing(events), limit:
+        async with aclosing(events), limit as life:
             lapsing.add_done_callback(end)
-            async for each in events:
-                yield each
+            with drain.stream(life) as stream:
+                async for each in events:
+                    stream.sending = True
+                    yield each
+                    stream.sending = False
     except TimeoutError:
-        yield ServerSentEvent(comment=lapsing.result().code if lapsing.done() else "come back")
+        retry = come_back() if drain.begun else RETRY
+        yield ServerSentEvent(retry=retry, comment=lapsing.result().code if lapsing.done() else "come back")
     finally:
         lapsing.remove_done_callback(end)
         lapsing.cancel()
@@ -138,7 +149,7 @@ async def all_events(request: Request) -> Response:
     resumed = request.headers.get("last-event-id")
     after = _number("Last-Event-ID" if resumed else "after", resumed or request.query_params.get("after", "0"))
     if "text/event-stream" in request.headers.get("accept", ""):
-        return _streamed(context, _fed_live(context, after))
+        return _streamed(request, context, _fed_live(context, after))
     limit = _number("limit", request.query_params.get("limit", str(FEED)))
     if not 1 <= limit <= MOST_FED:
         raise Problem(
@@ -281,6 +292,7 @@ async def healthz(request: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     """The process can serve matches: its database answers. Without Redis it does too, with slower news."""
+    _drain(request).check()
     bus: Bus = request.app.state.bus
     redis = {"redis": "ok" if bus.connected else "down"} if isinstance(bus, RedisBus) else {}
     try:
@@ -291,6 +303,11 @@ async def readyz(request: Request) -> Response:
         down = {"database": "down", **redis}
         raise Problem(503, ErrorCode.UNAVAILABLE, "the database does not answer", beside=down) from error
     return JSONResponse({"status": "ok", "database": "ok", **redis})
+
+
+def _drain(request: Request) -> Drain:
+    drain: Drain = request.app.state.drain
+    return drain
 
 
 def _new_context(request: Request) -> Context:

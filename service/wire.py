@@ -1,6 +1,7 @@
 """uvicorn's protocols, with an end to what a peer may cost by headers without end, or by not reading."""
 
 import asyncio
+import random
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,14 @@ SEND_BUFFER = 65_536
 
 TOO_SLOW = 4413
 """The code with which a websocket is closed that is not read."""
+
+SERVICE_RESTART = 1012
+"""The code with which a websocket is closed because the process stops (IANA's registry of close codes)."""
+
+
+def come_back() -> int:
+    """Milliseconds after which one client should come back: another number for each, so that not all come at once."""
+    return random.randrange(limits.COME_BACK)
 
 
 def text_frame(text: bytes) -> bytes:
@@ -91,6 +100,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
     """In which its client is told why it is closed."""
     on_drain: Callable[[], None] | None = None
     """Called when the peer reads again."""
+    is_answering: Callable[[], bool] | None = None
+    """Whether something is under way that the peer waits for the answer to."""
     _extensions: dict[Any, Any] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -108,7 +119,7 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.on_drain = None
+        self.on_drain = self.is_answering = None
         if self._extensions is not None:
             del self._extensions[EXTENSION]  # a circle
 
@@ -127,6 +138,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
         if self.close_sent:  # by us, while the application waited: uvicorn would take it for the application's mistake
             raise ClientDisconnected
         await super().send(message)
+        if self.initial_response is not None and self.close_sent:  # refused: uvicorn would complain that it was
+            self.handshake_complete = True
 
     def give_up(self) -> None:
         """Close with a reason, and in the end without waiting for the peer to take it."""
@@ -138,8 +151,29 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
             seconds=limits.UNREAD_SECONDS,
         )
         reason = f"{ErrorCode.TOO_SLOW}: {tell(self.language, ErrorCode.TOO_SLOW, told)}"
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": TOO_SLOW, "reason": reason})
-        self.conn.send_close(TOO_SLOW, reason)
+        self._close(TOO_SLOW, reason)
+
+    def send_away(self) -> bool:
+        """Close because the process stops, with the time to come back as reason; whether it is closed now.
+
+        It is not while the handshake is under way, or an answer.
+        """
+        if self._closing():
+            return True
+        if not self.handshake_complete or (self.is_answering is not None and self.is_answering()):
+            return False
+        self._close(SERVICE_RESTART, f'{{"retry":{come_back()}}}')
+        return True
+
+    def shutdown(self) -> None:
+        """Close, whatever is under way."""
+        self.is_answering = None
+        self.send_away()
+        super().shutdown()
+
+    def _close(self, code: int, reason: str) -> None:
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.conn.send_close(code, reason)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
         if self.read_paused:  # so that the peer's answer to the close arrives

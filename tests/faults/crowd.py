@@ -196,13 +196,15 @@ class Crowd:
     async def _until(self, once: Callable[[Wire], Awaitable[bool]], what: str) -> None:
         """Try at one server after the other until `once` says that it is done."""
         end, pause = time.monotonic() + PERSEVERANCE, 0.02
+        turn = next(self._turn)
         why: object = None
         while time.monotonic() < end:
             try:
-                if await once(self.wires[next(self._turn) % len(self.wires)]):
+                if await once(self.wires[turn % len(self.wires)]):
                     return
             except Lost as error:
                 why = error
+            turn += 1
             await asyncio.sleep(pause * self.chance.uniform(0.5, 1.5))
             pause = min(pause * 1.5, 0.5)
         raise AssertionError(f"no server gives {what}: {why}")

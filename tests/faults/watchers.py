@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from itertools import cycle
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 QUERY = "subscription($id: ID!, $after: Int!) { matchEvents(matchId: $id, after: $after) { seq hash } }"
 
@@ -20,6 +21,14 @@ Seen = list[tuple[int, str]]
 
 class Cut(Exception):
     """The stream has ended before the match."""
+
+
+class SentAway(Cut):
+    """The server stops, and has said in how many seconds to come back, at another one."""
+
+    def __init__(self, pause: float) -> None:
+        super().__init__(pause)
+        self.pause = pause
 
 
 class Watcher:
@@ -41,6 +50,12 @@ class Watcher:
         self.seen: Seen = []
         self.began_after = after
         self.cuts = 0
+        self.url = urls[0]
+        """Where it watches."""
+        self.cut_by: Exception | None = None
+        """What cut it last, without sending it away."""
+        self.sent_away: list[tuple[float, float]] = []
+        """When it was, by a clock that never goes back, and for how many seconds."""
         self.task: asyncio.Task[None] | None = None
         self._urls, self._by_sse, self._silence, self._token = cycle(urls), by_sse, silence, token
 
@@ -49,21 +64,31 @@ class Watcher:
         """The number of the last event seen."""
         return self.seen[-1][0] if self.seen else self.began_after
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether there is more to come."""
+        return self.task is not None and not self.task.done()
+
     def start(self) -> None:
         """Watch from now on, until the match is over or the task is cancelled."""
         self.task = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
         while True:
-            url = next(self._urls)
-            stream = self._sse(url) if self._by_sse else self._websocket(url)
+            self.url = next(self._urls)
+            stream = self._sse(self.url) if self._by_sse else self._websocket(self.url)
             try:
                 async with aclosing(stream) as news:
                     async for seq, hash_ in news:
                         self.seen.append((seq, hash_))
                 return
-            except (Cut, OSError, EOFError, TimeoutError, WebSocketException):
+            except SentAway as error:
                 self.cuts += 1
+                self.sent_away.append((time.monotonic(), error.pause))
+                await asyncio.sleep(error.pause)
+            except (Cut, OSError, EOFError, TimeoutError, WebSocketException) as error:
+                self.cuts += 1
+                self.cut_by = error
                 await asyncio.sleep(0.05)
 
     async def _websocket(self, url: str) -> AsyncGenerator[tuple[int, str]]:
@@ -75,8 +100,13 @@ class Watcher:
         ) as socket:  # fmt: skip
             await socket.send(json.dumps({"type": "connection_init"}))
             await socket.send(json.dumps({"type": "subscribe", "id": "1", "payload": subscribe}))
-            async for text in socket:
-                message = json.loads(text)
+            while True:
+                try:
+                    message = json.loads(await socket.recv())
+                except ConnectionClosed as closed:
+                    if closed.rcvd is not None and closed.rcvd.code == 1012:
+                        raise SentAway(json.loads(closed.rcvd.reason)["retry"] / 1_000) from closed
+                    raise
                 match message["type"]:
                     case "connection_ack":
                         pass
@@ -92,7 +122,6 @@ class Watcher:
                         return
                     case _:
                         raise AssertionError(message)
-        raise Cut("closed")
 
     async def _sse(self, url: str) -> AsyncGenerator[tuple[int, str]]:
         at = urlsplit(url)
@@ -111,12 +140,18 @@ class Watcher:
             if status == b"503":
                 raise Cut(status)
             assert status == b"200", status
+            pause = first = None
             while (line := await asyncio.wait_for(reader.readline(), self._silence)).endswith(b"\n"):
                 if line.startswith(b"data: "):
                     record = json.loads(line[6:])
                     yield record["seq"] if self.match_id else record["position"], record["hash"]
+                elif line.startswith(b"retry: "):
+                    pause = int(line[7:]) / 1_000
+                    first = first or pause
                 elif line == b"0\r\n":
-                    return
+                    if pause == first:
+                        return
+                    raise SentAway(pause)
             raise Cut("closed")
         finally:
             writer.transport.abort()

@@ -50,8 +50,12 @@ class Wire:
             if isinstance(error, OSError | EOFError):
                 raise Lost(repr(error)) from error
             raise
-        self._idle.append(line)
-        return answer
+        status, body, lasting = answer
+        if lasting:
+            self._idle.append(line)
+        else:
+            line[1].transport.abort()
+        return status, body
 
     def _head(self, method: str, path: str, token: str | None, body: bytes) -> bytes:
         lines = [f"{method} {path} HTTP/1.1", f"host: {self.host}", "content-type: application/json"]
@@ -60,7 +64,7 @@ class Wire:
         return "\r\n".join([*lines, f"content-length: {len(body)}", "", ""]).encode()
 
 
-async def _asked(line: _Line, request: bytes) -> tuple[int, bytes]:
+async def _asked(line: _Line, request: bytes) -> tuple[int, bytes, bool]:
     reader, writer = line
     writer.write(request)
     status, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -72,4 +76,4 @@ async def _asked(line: _Line, request: bytes) -> tuple[int, bytes]:
         await reader.readline()
     else:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return int(status.split()[1]), body
+    return int(status.split()[1]), body, headers.get("connection") != "close"

@@ -55,6 +55,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
         ("VIDEAU_RATE_ADDRESS", "10", "VIDEAU_RATE_ADDRESS is '10'"),
         ("VIDEAU_RATE_REGISTRATION", "-1/1", "VIDEAU_RATE_REGISTRATION is '-1/1'"),
         ("VIDEAU_RATE_REGISTRATION", "1/²", "VIDEAU_RATE_REGISTRATION is '1/²'"),
+        ("VIDEAU_DRAIN_SECONDS", "601", "VIDEAU_DRAIN_SECONDS is '601'; it is a number from 0 to 600"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:
