@@ -5,11 +5,11 @@ process at a time, by a lease that it renews with each beat, looks for players w
 ended once is not its doing: the log takes one event a number.
 """
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -35,20 +35,39 @@ class Outage(NamedTuple):
     ended: datetime
 
 
+class Beat(NamedTuple):
+    """What a beat tells: whether this process is the one to look after the clocks, and the time of the beat."""
+
+    holds: bool
+    now: datetime
+
+
+def _own_time(connection: Connection) -> datetime:
+    return datetime.now(UTC)
+
+
+def _database_time(connection: Connection) -> datetime:
+    now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+    return now.astimezone(UTC)
+
+
 class Timekeeping:
     """Clocks as the database knows them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[Connection], datetime] | None = None) -> None:
+        """Times are those of the database where it has a clock of its own, else (and in tests) of `clock`."""
         self._database = database
+        self._clock = clock or (_own_time if database.is_sqlite else _database_time)
 
-    async def beat(self, process: str, now: datetime) -> bool:
-        """This process lives; whether it is the one to look after the clocks. Notes the outage that ends with it."""
-        at, until = encode_time(now), encode_time(now + GAP)
+    async def beat(self, process: str) -> Beat:
+        """This process lives. Notes the outage that ends with this beat."""
 
-        def work(connection: Connection, tries: int) -> bool:
+        def work(connection: Connection, tries: int) -> Beat:
             dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
             query = select(_pulse.c.at, _pulse.c.holder, _pulse.c.until).where(_pulse.c.id == 1).with_for_update()
             found = connection.execute(query).first()
+            now = self._clock(connection)  # not before the row is held: to get there may have taken a while
+            at, until = encode_time(now), encode_time(now + GAP)
             if found is None:
                 first = {"id": 1, "at": at, "holder": process, "until": until}
                 connection.execute(dialect.insert(_pulse).on_conflict_do_nothing(), first)
@@ -62,15 +81,15 @@ class Timekeeping:
             connection.execute(update(_pulse).where(_pulse.c.id == 1).values(beaten))
             lives = dialect.insert(_processes).values(id=process, until=until)
             connection.execute(lives.on_conflict_do_update(index_elements=["id"], set_={"until": until}))
-            return bool(holds)
+            return Beat(bool(holds), now)
 
         return await self._database.write(work)
 
-    async def leave(self, process: str, now: datetime) -> None:
+    async def leave(self, process: str) -> None:
         """This process stops: another may look after the clocks at once."""
-        at = encode_time(now)
 
         def work(connection: Connection, tries: int) -> None:
+            at = encode_time(self._clock(connection))
             connection.execute(update(_pulse).where(_pulse.c.holder == process).values(until=at))
             connection.execute(update(_processes).where(_processes.c.id == process).values(until=at))
 

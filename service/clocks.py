@@ -37,14 +37,17 @@ class Clocks:
         self._settle = settle
         self._outages: list[Outage] = []
         self._beaten = datetime.fromtimestamp(0, UTC)
+        self._ahead = timedelta()
+        """By how much the database's clock is ahead of ours."""
+        self._beating = asyncio.Lock()
         self._credited: datetime | None = None
         self._failing: dict[str, datetime] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Look from now on."""
-        with suppress(Unavailable):  # before a clock is judged, `know` asks again
-            await self._beat()
+        with suppress(Unavailable):  # before a clock is judged, it is tried again
+            await self.know()
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -54,12 +57,21 @@ class Clocks:
             with suppress(asyncio.CancelledError):
                 await self._looking
             with suppress(Unavailable):
-                await self._keeping.leave(self.process, datetime.now(UTC))
+                await self._keeping.leave(self.process)
 
     async def know(self) -> None:
         """Know of every outage until now: one may just have ended, and nobody has noted it yet. Raises Unavailable."""
-        if datetime.now(UTC) - self._beaten > GAP:
-            await self._beat()
+        await self._beat(GAP)
+
+    @property
+    def now(self) -> datetime:
+        """The time by which processes and outages are judged, the same for all."""
+        return datetime.now(UTC) + self._ahead
+
+    @property
+    def resumed(self) -> datetime | None:
+        """When the newest outage ended."""
+        return self._outages[-1].ended if self._outages else None
 
     def lost(self, since: datetime) -> int:
         """Microseconds that outages have taken from a match in which nothing has happened since then."""
@@ -70,12 +82,15 @@ class Clocks:
             lost += ended - max(began, since)
         return lost // timedelta(microseconds=1)
 
-    async def _beat(self) -> None:
-        now = datetime.now(UTC)
-        self.holds = await self._keeping.beat(self.process, now)
-        newest = self._outages[-1].ended if self._outages else None
-        self._outages += await self._keeping.outages(newest)
-        self._beaten = now
+    async def _beat(self, pause: timedelta) -> None:
+        """Beat, and know of the outages that others have noted, unless that was done within this time."""
+        async with self._beating:
+            if datetime.now(UTC) - self._beaten < pause:
+                return
+            self.holds, now = await self._keeping.beat(self.process)
+            self._beaten = datetime.now(UTC)
+            self._ahead = now - self._beaten
+            self._outages += await self._keeping.outages(self.resumed)
 
     async def _look(self) -> None:
         """Beat, and look after the clocks, for ever; a database that cannot be used is asked again."""
@@ -83,8 +98,7 @@ class Clocks:
         while True:
             wait = LOOK
             try:
-                if datetime.now(UTC) - self._beaten >= timedelta(seconds=BEAT):
-                    await self._beat()
+                await self._beat(timedelta(seconds=BEAT))
                 if self.holds:
                     await self._credit()
                     wait = await self._end_due()

@@ -7,7 +7,7 @@ a moment, since pages are reloaded.
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from domain.board import Color
@@ -15,6 +15,7 @@ from infra.bus import Bus
 from infra.ids import rematch_id
 from infra.presence import Presence, Presences
 from infra.store import SqlStore, Unavailable
+from service.clocks import Clocks
 from service.errors import logger
 
 CHANNEL = "beside:"
@@ -51,10 +52,11 @@ class _Board:
 class Notices:
     """Everything beside the logs, for one process."""
 
-    def __init__(self, store: SqlStore, bus: Bus, process: str) -> None:
+    def __init__(self, store: SqlStore, bus: Bus, clocks: Clocks) -> None:
         self._store = store
         self._bus = bus
-        self._presences = Presences(store.database, process)
+        self._clocks = clocks
+        self._presences = Presences(store.database, clocks.process)
         self._sockets: dict[tuple[str, str], int] = {}
         self._boards: dict[str, _Board] = {}
         self._polling: asyncio.Task[None] | None = None
@@ -83,15 +85,15 @@ class Notices:
         key = match_id, player_id
         self._sockets[key] -= 1
         if not self._sockets[key]:
-            asyncio.get_running_loop().call_later(GRACE, self._left, key, datetime.now(UTC))
+            asyncio.get_running_loop().call_later(GRACE, self._left, key, self._clocks.now)
 
     async def tidy(self) -> None:
         """Forget what is long over. Raises Unavailable."""
-        await self._presences.tidy(datetime.now(UTC))
+        await self._presences.tidy(self._clocks.now)
 
     async def of(self, match_id: str) -> dict[str, Presence]:
         """The presence of each player who is or was connected to the match."""
-        return (await self._presences.of([match_id], datetime.now(UTC))).get(match_id, {})
+        return (await self._presences.of([match_id], self._clocks.now)).get(match_id, {})
 
     async def watch(self, match_id: str) -> AsyncGenerator[Notice]:
         """All that is so beside a match, and whatever changes; without an end."""
@@ -170,7 +172,7 @@ class Notices:
 
     async def _look(self, match_ids: list[str]) -> None:
         """Read what is so beside these matches."""
-        now = datetime.now(UTC)
+        now = self._clocks.now
         try:
             rows = await self._store.matches(match_ids)
             presences = await self._presences.of(match_ids, now)

@@ -164,7 +164,7 @@ class Table:
         self._players: OrderedDict[str, Known] = OrderedDict()
         self._users: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.clocks = Clocks(Timekeeping(store.database), self.settle)
-        self.notices = Notices(store, bus, self.clocks.process)
+        self.notices = Notices(store, bus, self.clocks)
         self.lobby = Lobby(store, bus, self._paired, self._tell_paired)
         self.ratings = Ratings(store.database)
         self.rater = Rater(self.ratings)
@@ -359,7 +359,7 @@ class Table:
         if presence is not None and presence.present:
             return None
         since = max(moved_at, presence.left_at) if presence and presence.left_at else moved_at
-        return datetime.now(UTC) - since - timedelta(microseconds=self.clocks.lost(since))
+        return self.clocks.now - since - timedelta(microseconds=self.clocks.lost(since))
 
     async def claimable_at(self, head: Head, viewer: str | None) -> datetime | None:
         """When the viewer may claim the match from an opponent who stays away; None while that is not foreseen."""
@@ -591,13 +591,13 @@ class Table:
         command: Command | None = None
         match, now = head.match, max(datetime.now(UTC), head.at)
         if lost := self.clocks.lost(head.at):
-            command = Resume(lost=lost)
+            command, now = Resume(lost=lost), max(now, self.clocks.resumed or now)
         elif match.deadline is not None and match.to_act and instant(now) >= match.deadline:
             command = TimeOut(by=match.to_act)
         if command is None:
             return head
         plan = [command], head.auto_roll
-        append, done = self._decided(head, Request(player=""), lambda head, dice: plan)
+        append, done = self._decided(head, Request(player=""), lambda head, dice: plan, now)
         await self._recorded(append, done)
         return await self._settled(done.head) if done.head.match.deadline is not None else done.head
 
@@ -630,12 +630,15 @@ class Table:
             self.rater.ring()
 
     def _decided(
-        self, head: Head | None, request: Request, plan: Callable[[Head | None, Throw], _Plan]
+        self,
+        head: Head | None,
+        request: Request,
+        plan: Callable[[Head | None, Throw], _Plan],
+        not_before: datetime | None = None,
     ) -> tuple[Append, Done]:
         """What a plan comes to at `head`, with all that the table does by itself afterwards. Raises RuleError."""
         at = datetime.now(UTC)
-        if head is not None:
-            at = max(at, head.at)
+        at = max(at, head.at if head is not None else at, not_before or at)
         now = instant(at)
         commands, auto_roll = plan(head, self._thrown)
         if head is not None and request.expected_version not in (None, head.version):
