@@ -35,6 +35,8 @@ class Breach(StrEnum):
     PLAYER_NOT_FOUND = "player_not_found"
     SEEK_NOT_FOUND = "seek_not_found"
     TOO_MANY_SEEKS = "too_many_seeks"
+    TOO_MANY_MATCHES = "too_many_matches"
+    REMATCH_EXPIRED = "rematch_expired"
     # whose turn, and for what
     NOT_STARTED = "not_started"
     STARTED_ALREADY = "started_already"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 T = TypeVar("T")
@@ -230,7 +230,9 @@ class Database:
 
 
 def _passes(error: DBAPIError) -> bool:
-    """Whether it may be over in a moment."""
+    """Whether it may be over in a moment; not so what the driver finds wrong with what it was given."""
+    if isinstance(error, DataError):
+        return False
     code = getattr(error.orig, "sqlstate", None) or ""
     return error.connection_invalidated or not code or code in _PASSING or code[:2] in _PASSING
 

@@ -11,7 +11,7 @@ from heapq import nlargest
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -195,12 +195,19 @@ class Ratings:
         query = query.order_by(_standings.c.rating.desc(), _standings.c.player_id.desc()).limit(first)
         return await self._rows(StandingRow, query)
 
-    async def history(self, player: str, *, first: int, before: int | None = None) -> list[RatingRow]:
-        """The `first` newest ratings of a player before the one at this position."""
-        query = select(_ratings).where(_ratings.c.player_id == player)
+    async def history(self, player: str, *, first: int, before: int | None = None) -> list[tuple[int, RatingRow]]:
+        """The `first` newest ratings of a player with their numbers (1 is the player's first), before a number."""
+        number = func.row_number().over(order_by=_ratings.c.position).label("number")
+        numbered = select(_ratings, number).where(_ratings.c.player_id == player).subquery()
+        query = select(numbered).order_by(numbered.c.number.desc()).limit(first)
         if before is not None:
-            query = query.where(_ratings.c.position < before)
-        return await self._rows(RatingRow, query.order_by(_ratings.c.position.desc()).limit(first))
+            query = query.where(numbered.c.number < before)
+
+        def read(connection: Connection) -> list[tuple[int, RatingRow]]:
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+            return [(row.pop("number"), RatingRow(**row)) for row in rows]
+
+        return await self._database.read(read)
 
     async def of_match(self, match_id: str) -> list[RatingRow]:
         """What a match has done to both ratings; nothing as long as it is not known."""

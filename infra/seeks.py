@@ -90,14 +90,14 @@ class Seeks:
         return await self._database.write(work)
 
     async def close(self, seek_id: str, player_id: str) -> bool:
-        """Close a player's seek; whether it was open."""
-        closing = delete(_seeks).where(
+        """Close a player's seek, unless it is paired; whether it was not. It stays known, so that its key is."""
+        closing = update(_seeks).where(
             _seeks.c.id == seek_id, _seeks.c.player_id == player_id, _seeks.c.match_id.is_(None)
         )
 
         def work(connection: Connection, tries: int) -> bool:
             _lock(connection)
-            return connection.execute(closing).rowcount > 0
+            return connection.execute(closing.values(expires_at=_seeks.c.created_at)).rowcount > 0
 
         return await self._database.write(work)
 
@@ -110,6 +110,8 @@ class Seeks:
         self, app: str, now: datetime, limit: int, *, before: tuple[str, str] | None = None, player: str | None = None
     ) -> list[SeekRow]:
         """The newest open seeks of an app's users; `before` is the (created_at, id) of the last of the page before."""
+        if "\0" in app:
+            return []
         wanted = _seeks.c.match_id.is_(None) & (_seeks.c.app == app) & (_seeks.c.expires_at > encode_time(now))
         if before is not None:
             wanted &= tuple_(_seeks.c.created_at, _seeks.c.id) < before

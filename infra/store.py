@@ -267,7 +267,7 @@ class SqlStore:
         if live:
             query = query.where(table.c.status.in_((Status.WAITING.value, Status.PLAYING.value)))
         if invited is not None:
-            query = query.where(table.c.invited == invited)
+            query = query.where(table.c.invited == invited, table.c.status == Status.WAITING.value)
         query = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(first)
         return await self._read(lambda connection: _made(MatchRow, connection.execute(query)))
 
@@ -292,6 +292,14 @@ class SqlStore:
         return await self._read(
             lambda connection: [(player, int(won), int(points)) for player, won, points in connection.execute(query)]
         )
+
+    async def waiting_of(self, player: str) -> int:
+        """How many matches of a player wait for an opponent."""
+        table = _matches
+        query = select(func.count()).where(
+            (table.c.white == player) | (table.c.black == player), table.c.status == Status.WAITING.value
+        )
+        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
 
     async def count(self) -> int:
         """How many matches have a log."""
@@ -379,8 +387,9 @@ class SqlStore:
         row = InvitationRow(match_id=match_id, code=code, expires_at=encode_time(expires_at)).model_dump()
 
         def work(connection: Connection, tries: int) -> None:
-            connection.execute(delete(_invitations).where(_invitations.c.match_id == match_id))
-            connection.execute(insert(_invitations), row)
+            dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+            put = dialect.insert(_invitations).values(row)
+            connection.execute(put.on_conflict_do_update(index_elements=["match_id"], set_=row))
 
         await self._database.write(work)
 

@@ -61,7 +61,8 @@ class Clocks:
 
     async def know(self) -> None:
         """Know of every outage until now: one may just have ended, and nobody has noted it yet. Raises Unavailable."""
-        await self._beat(GAP)
+        if datetime.now(UTC) - self._beaten >= GAP:
+            await self._beat(GAP)
 
     @property
     def now(self) -> datetime:

@@ -65,7 +65,7 @@ COME_BACK = 2_000
 
 WEIGHTS = {"sandbox": 200, "legalPlays": 50, "destinations": 50, "fairness": 1_000, "events": 100, "rematch": 10}
 WEIGHTS |= {"rating": 5, "ratings": 10, "ratingChanges": 10, "leaderboard": 10}
-WEIGHTS |= {"presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}
+WEIGHTS |= {"createdAt": 10, "presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
 
 COMMAND = 100
@@ -286,8 +286,12 @@ def _page(node: FieldNode) -> int:
             if isinstance(value, IntValueNode) and len(value.value) <= len(str(PAGE)):
                 return min(max(int(value.value), 1), PAGE)
             return PAGE
-    pages = {"events": PAGE, "matches": DEFAULT_PAGE, "ratings": DEFAULT_PAGE, "leaderboard": DEFAULT_PAGE}
-    return pages.get(node.name.value, 1)
+    return _PAGES.get(node.name.value, 1)
+
+
+_PAGES = {"events": PAGE, "codes": PAGE, "matchesListed": PAGE, "matchesUnlisted": PAGE, "seeksOpened": PAGE}
+_PAGES |= {"seeksClosed": PAGE} | dict.fromkeys(("matches", "ratings", "leaderboard", "seeks", "limits"), DEFAULT_PAGE)
+"""How long lists are, where the query does not say; tests/service/test_rates.py finds one that is missing."""
 
 
 def all_limits() -> list[tuple[str, int, str | None]]:

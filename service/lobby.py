@@ -9,7 +9,7 @@ from domain.breach import Breach, RuleError
 from infra.append import Append
 from infra.bus import Bus
 from infra.ids import id_from, new_id
-from infra.log import encode_time
+from infra.log import decode_time, encode_time
 from infra.seeks import MOST, Seeks
 from infra.store import MatchRow, SeekRow, SqlStore, Unavailable
 from service.errors import logger
@@ -17,7 +17,7 @@ from service.errors import logger
 CHANNEL = "lobby:"
 """What the bus calls the lobby of an app, before its name."""
 
-SHOWN_SEEKS, SHOWN_MATCHES = 500, 100
+SHOWN_SEEKS = SHOWN_MATCHES = 100
 """The newest that a lobby shows."""
 
 PAUSE, PAUSE_A_WATCHER = 0.2, 0.002
@@ -29,7 +29,7 @@ POLL = 5.0
 BATCH = 64
 """Seeks that share a transaction at most."""
 
-KEPT = timedelta(days=1)
+KEPT = timedelta(days=7)
 """How long what has become of a seek can be asked for after it expired."""
 
 MakeMatch = Callable[[SeekRow, SeekRow], Append]
@@ -105,7 +105,8 @@ class Lobby:
         found = await answer
         if found is None:
             raise RuleError(Breach.TOO_MANY_SEEKS, "you have {most} seeks open: cancel one first", most=MOST)
-        if found.terms != terms:
+        cancelled = found.expires_at == found.created_at
+        if _asked(found) != _asked(seek) or not (cancelled or _lasts(found) == _lasts(seek)):
             raise RuleError(Breach.KEY_REUSED, "the idempotency key {key!r} was used before with other input", key=key)
         return found
 
@@ -116,7 +117,6 @@ class Lobby:
             raise RuleError(Breach.SEEK_NOT_FOUND, "you have no seek {seek!r}", seek=seek_id[:40])
         if await self._seeks.close(seek_id, player):
             self._bus.publish(CHANNEL + found[0].app, 0)
-            return found[0]
         again = await self._seeks.read([seek_id])
         return again[0] if again else found[0]
 
@@ -239,6 +239,15 @@ def _change(seen: _Sight | None, sight: _Sight, gone: dict[str, SeekRow]) -> Lob
         ],
         [id_ for id_ in seen.matches if id_ not in sight.matches],
     )
+
+
+def _asked(seek: SeekRow) -> tuple[object, ...]:
+    """What was asked for: the input that comes with an idempotency key."""
+    return seek.terms, seek.auto_roll, seek.entropy
+
+
+def _lasts(seek: SeekRow) -> timedelta:
+    return decode_time(seek.expires_at) - decode_time(seek.created_at)
 
 
 def _told(row: MatchRow) -> tuple[object, ...]:

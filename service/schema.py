@@ -390,8 +390,8 @@ class Mutation:
         return await _act(info, match_id, request, lambda by, throw, match: Cancel(by=by))
 
     @strawberry.mutation(
-        description="End a match without a clock whose opponent, who must act, has stayed away for `limits.absence` "
-        "seconds (see `claimableAt`)."
+        description="End a match without a clock whose opponent, who must act, has stayed away for as long "
+        "as this service asks, 15 minutes if nothing else is set (see `claimableAt`)."
     )
     async def claim_match(
         self,
@@ -557,12 +557,15 @@ class Subscription:
 
     @strawberry.subscription(
         description="The lobby of an app: first all that is there, then what comes and goes, a few times a second at "
-        "most (less often the more watch). Shows the 500 newest seeks and the 100 newest public matches. Does not "
+        "most (less often the more watch). Shows the 100 newest seeks and the 100 newest public matches. Does not "
         "complete."
     )
     async def lobby(self, info: Info, app: LobbyApp = None) -> AsyncIterator[LobbyUpdate]:
         table = info.context.table
-        async with aclosing(table.lobby.watch(info.context.app if app is None else app)) as changes:
+        app = info.context.app if app is None else app
+        if app not in ("", info.context.app) and not await table.is_app(app):
+            raise ApiError(ErrorCode.BAD_INPUT, "there is no app {app!r} here", app=app[:40])
+        async with aclosing(table.lobby.watch(app)) as changes:
             async for change in changes:
                 await table.names({id_ for row in change.listed for id_ in (row.white, row.black) if id_})
                 heads = await table.heads(change.listed)
@@ -646,8 +649,13 @@ def _request(info: Info, key: str | None, expected_version: int | None, *given: 
 
 
 def _utc(at: datetime | None) -> datetime | None:
-    """A client's time in UTC; one without a zone is."""
-    return at and (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+    """A client's time in UTC; one without a zone is. Raises ApiError BAD_INPUT."""
+    try:
+        return at and (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+    except OverflowError as error:
+        raise ApiError(
+            ErrorCode.BAD_INPUT, "the time {at} is not within the years 1 to 9999, UTC", at=str(at)
+        ) from error
 
 
 def _clock(given: ClockInput | None, length: int | None) -> Clock | None:

@@ -80,6 +80,15 @@ class Known(Struct, frozen=True):
     """When it is to be read again."""
 
 
+MOST_WAITING = 200
+"""Matches of a player that wait for an opponent at most."""
+
+LIVE = timedelta(hours=1)
+"""A match whose turns are to last no longer is played while both are there."""
+
+REMATCHED = timedelta(days=7)
+"""How long after the end of any other match a rematch can be proposed and accepted."""
+
 INVITED = timedelta(days=7)
 """How long the code of an invitation is good for."""
 
@@ -254,6 +263,17 @@ class Table:
             raise Refused(
                 RuleError(Breach.PLAYER_NOT_FOUND, "there is no player {player!r}", player=opponent[:40]), None
             )
+        if await self._store.waiting_of(request.player) >= MOST_WAITING:
+            if replayed := await self._replayed(request):
+                return replayed
+            raise Refused(
+                RuleError(
+                    Breach.TOO_MANY_MATCHES,
+                    "{most} of your matches wait for an opponent: cancel some first",
+                    most=MOST_WAITING,
+                ),
+                None,
+            )
         match_id = new_id()
         command = Create(
             match=match_id,
@@ -408,6 +428,15 @@ class Table:
         if request.expected_version not in (None, head.version):
             raise Refused(_stale(request, head), head)
         successor = rematch_id(match_id)
+        clock = head.match.settings.clock
+        lasts = self._absence if clock and clock.delay <= LIVE.total_seconds() else REMATCHED
+        if datetime.now(UTC) - head.at > lasts and await self._newest(successor) is None:
+            error = RuleError(
+                Breach.REMATCH_EXPIRED,
+                "a rematch is agreed upon within {minutes} minutes of the end",
+                minutes=lasts // timedelta(minutes=1),
+            )
+            raise Refused(error, head)
         if existing := await self._newest(successor):
             return await self._done_already(request, existing)
         if (await self._store.wishes(match_id)).rematch_by in (None, color):
@@ -466,6 +495,10 @@ class Table:
             if existing is None:
                 raise
             return await self._done_already(request, existing)
+
+    async def is_app(self, name: str) -> bool:
+        """Whether an app of this name is registered here."""
+        return any(app.name == name for app in await self._store.apps.all())
 
     async def seek(self, request: Request, settings: Settings, auto_roll: bool, entropy: str, seconds: int) -> SeekRow:
         """Look for an opponent who wants the same match; it starts at once where somebody does. Raises Refused."""

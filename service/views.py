@@ -179,8 +179,8 @@ class Player:
                 raise ApiError(ErrorCode.BAD_INPUT, "after is {after!r}; it is the cursor of an edge", after=after[:40])
             before = int(after)
         rows = await info.context.table.ratings.history(self.id, first=length + 1, before=before)
-        changes = await rating_changes(info, rows[:length])
-        items = [(str(row.position), change) for row, change in zip(rows, changes, strict=False)]
+        changes = await rating_changes(info, [row for _, row in rows[:length]])
+        items = [(str(number), change) for (number, _), change in zip(rows, changes, strict=False)]
         return Connection.of(items, len(rows) > length, first_page=after is None)
 
 
@@ -189,7 +189,9 @@ class RatingChange:
     player: Player = strawberry.field(description="Whose rating.")
     match_id: ID | None = strawberry.field(description="The match; null where you would not find it in `matches`.")
     opponent: Player | None = strawberry.field(description="Whom the player met; null where the match is.")
-    at: datetime = strawberry.field(description="When the match ended, UTC.")
+    at: datetime = strawberry.field(
+        description="When the match ended, UTC; the beginning of that day where you would not find the match."
+    )
     length: int = strawberry.field(description="Points that won it.")
     won: bool = strawberry.field(description="Whether the player did.")
     counted: bool = strawberry.field(
@@ -956,7 +958,7 @@ async def rating_changes(info: Info, rows: Sequence[RatingRow], of: Match | None
             player=Player.of(row.player_id, players.get(row.player_id)),
             match_id=ID(row.match_id) if row.match_id in found else None,
             opponent=Player.of(row.opponent_id, players.get(row.opponent_id)) if row.match_id in found else None,
-            at=decode_time(row.at),
+            at=decode_time(row.at if row.match_id in found else f"{row.at[:10]}T00:00:00.000000Z"),
             length=row.length,
             won=row.won,
             counted=row.counted,

@@ -243,8 +243,9 @@ async def test_forfeits_count_and_whatever_is_no_rated_match_does_not(store: Sql
     ):
         await store.append(append)
     await caught_up(ratings)
-    assert [row.match_id for row in await ratings.history("a", first=10)] == ["resigned"]
-    [row] = await ratings.history("c", first=10)
+    assert [row.match_id for _, row in await ratings.history("a", first=10)] == ["resigned"]
+    [(number, row)] = await ratings.history("c", first=10)
+    assert number == 1
     assert (row.match_id, row.won) == ("timed out", False)
 
 
@@ -258,7 +259,7 @@ async def test_three_matches_of_the_same_two_count_within_a_day(store: SqlStore,
             before = (await ratings.standings(["ann"])).get("ann")
             assert before is None
     await caught_up(ratings)
-    history = await ratings.history("bob", first=10)
+    history = [row for _, row in await ratings.history("bob", first=10)]
     assert [(row.match_id, row.counted) for row in reversed(history)] == [
         ("m0", True), ("m1", True), ("m2", True), ("m3", False), ("m4", False), ("m5", True), ("m6", False),
         ("m7", True),
@@ -266,7 +267,7 @@ async def test_three_matches_of_the_same_two_count_within_a_day(store: SqlStore,
     for row, before in itertools.pairwise(history):
         if not row.counted:
             assert (row.rating, row.experience, row.change) == (before.rating, before.experience, 0)
-    assert (await ratings.history("eve", first=1))[0].counted
+    assert (await ratings.history("eve", first=1))[0][1].counted
     bob = (await ratings.standings(["bob"]))["bob"]
     assert (bob.matches, bob.experience) == (5, 25)
 
@@ -434,8 +435,8 @@ async def test_history_page_by_page(store: SqlStore, ratings: Ratings) -> None:
     found: list[str] = []
     before = None
     while page := await ratings.history("ann", first=3, before=before):
-        found += [row.match_id for row in page]
-        before = page[-1].position
+        found += [row.match_id for _, row in page]
+        before = page[-1][0]
         await store.append(played(f"later{before}", "ann", f"later{before}"))
         await caught_up(ratings)
     assert found == [f"m{n}" for n in reversed(range(7))]

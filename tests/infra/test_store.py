@@ -4,11 +4,12 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import URL, make_url
 
 from domain.board import Color
@@ -19,6 +20,7 @@ from domain.rules import decide, evolve, fold
 from infra.append import commit
 from infra.database import Database
 from infra.log import GENESIS, encode_event, record
+from infra.seeks import Seeks
 from infra.store import Append, Conflict, Damaged, Key, KeyTaken, PlayerRow, SqlStore, Status, Unavailable
 
 NOW = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
@@ -332,3 +334,18 @@ def test_a_missing_file_is_not_made_by_looking_for_it(tmp_path: Path) -> None:
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="unable to open"):
         SqlStore(make_url(f"sqlite:///{tmp_path}/nowhere/videau.db"), create=True)
+
+
+async def test_what_the_driver_refuses_is_not_tried_again(store: SqlStore) -> None:
+    """A text with a NUL is in no PostgreSQL, however often it is asked: nobody else waits for that."""
+    tries = 0
+
+    def ask(connection: Connection) -> object:
+        nonlocal tries
+        tries += 1
+        return connection.execute(text("SELECT id FROM matches WHERE id = :id"), {"id": "a\0b"}).scalar()
+
+    with suppress(Unavailable):
+        assert await store.database.read(ask) is None
+    assert tries == 1
+    assert await Seeks(store.database).listed("a\0b", datetime.now(UTC), 5) == []

@@ -1214,3 +1214,10 @@ async def test_a_database_that_cannot_be_used_is_said_to_be_so_whoever_asks(spar
         async with asyncio.timeout(10):
             await socket.wait_closed()
         assert socket.close_code != 1006
+
+
+@pytest.mark.parametrize("field", ["finishedAfter", "finishedBefore"])
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_a_time_beyond_all_years_is_bad_input(guest: Guest, field: str, time: str) -> None:
+    answer = await (await guest("Ann")).post(f'{{ matches(filter: {{{field}: "{time}"}}) {{ edges {{ cursor }} }} }}')
+    assert [error["extensions"]["code"] for error in answer["errors"]] == ["BAD_INPUT"]

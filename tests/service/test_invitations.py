@@ -138,6 +138,30 @@ async def test_a_match_that_waits_is_cancelled_by_who_opened_it(guest: Guest, an
     assert await refused(ann, "cancelMatch", f'matchId: "{begun}"') == "STARTED_ALREADY"
 
 
+async def test_new_codes_at_once_are_each_a_code(guest: Guest) -> None:
+    ann, bob = await guest("Ann"), await guest("Bob")
+    match_id, _ = await unlisted(ann)
+    answers = await asyncio.gather(*(invite(ann, match_id) for _ in range(8)))
+    codes = [answer["joinCode"] for answer in answers]
+    newest = (await ann.match(match_id, "invitation { joinCode }"))["invitation"]["joinCode"]
+    assert newest in codes
+    for code in set(codes) - {newest}:
+        assert await refused(bob, "joinMatch", f'code: "{code}"') == "CODE_UNKNOWN"
+    assert (await bob.happens("joinMatch", f'code: "{newest}"'))["match"]["id"] == match_id
+
+
+async def test_a_player_has_so_many_matches_waiting_and_no_more(guest: Guest) -> None:
+    ann = await guest("Ann")
+    create = "mutation { " + " ".join(f"a{n}: createMatch(settings: {{length: 1}}) {{ __typename }}" for n in range(20))
+    for _ in range(10):
+        assert set(map(str, (await ann.ask(create + " }")).values())) == {"{'__typename': 'Happened'}"}
+    assert await refused(ann, "createMatch", "settings: {length: 1}") == "TOO_MANY_MATCHES"
+    waiting = "{ matches(first: 1, filter: {status: WAITING}) { edges { node { id } } } }"
+    one = (await ann.ask(waiting))["matches"]["edges"][0]["node"]["id"]
+    await ann.happens("cancelMatch", f'matchId: "{one}"')
+    await ann.create("{length: 1}")
+
+
 async def test_a_private_match_is_for_one_opponent_who_may_decline(guest: Guest) -> None:
     ann, bob, eve = await guest("Ann"), await guest("Bob"), await guest("Eve")
     settings = "settings: {length: 1, visibility: PRIVATE}"
@@ -160,7 +184,9 @@ async def test_a_private_match_is_for_one_opponent_who_may_decline(guest: Guest)
     declined = await bob.happens("declineMatch", f'matchId: "{first}"')
     assert (declined["match"]["phase"], declined["events"][-1]["kind"]) == ("CANCELLED", "cancelled")
     assert await refused(bob, "joinMatch", f'matchId: "{first}"') == "MATCH_CANCELLED"
+    assert [edge["node"]["id"] for edge in (await bob.ask(query))["matches"]["edges"]] == [second], "what still waits"
     assert (await bob.happens("joinMatch", f'matchId: "{second}"'))["match"]["phase"] == "TO_PLAY"
+    assert (await bob.ask(query))["matches"]["edges"] == []
     assert await refused(bob, "declineMatch", f'matchId: "{second}"') == "STARTED_ALREADY"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client import Client, play_out
 from tests.server import Server
-from tests.service.test_websocket import SOON, acknowledged, heard, subscribe
+from tests.service.test_websocket import SOON, acknowledged, code, heard, subscribe
 
 Guest = Callable[[str], Awaitable[Client]]
 
@@ -104,9 +104,18 @@ async def test_a_key_makes_a_seek_safe_to_repeat(two: tuple[Client, Client]) -> 
     ann, bob = two
     first, again = await asyncio.gather(*(seek(ann, 'length: 5, idempotencyKey: "k"') for _ in range(2)))
     assert first["id"] == again["id"]
-    assert (await seek(ann, 'length: 7, idempotencyKey: "k"'))["code"] == "KEY_REUSED"
+    for other in ("length: 7", "length: 5, seconds: 60", "length: 5, autoRoll: false", 'length: 5, entropy: "x"'):
+        assert (await seek(ann, f'{other}, idempotencyKey: "k"'))["code"] == "KEY_REUSED", other
     paired = await seek(bob, "length: 5")
     assert (await seek(ann, 'length: 5, idempotencyKey: "k"'))["matchId"] == paired["matchId"]
+
+
+async def test_a_seek_that_was_cancelled_stays_so_when_it_is_sent_again(two: tuple[Client, Client]) -> None:
+    ann, bob = two
+    opened = await seek(ann, 'length: 5, idempotencyKey: "k"')
+    await cancel(ann, opened["id"])
+    assert (await seek(ann, 'length: 5, idempotencyKey: "k"'))["id"] == opened["id"]
+    assert (await seek(bob, "length: 5"))["matchId"] is None
 
 
 async def test_a_seek_is_cancelled_by_its_player_alone(two: tuple[Client, Client]) -> None:
@@ -114,7 +123,7 @@ async def test_a_seek_is_cancelled_by_its_player_alone(two: tuple[Client, Client
     opened = await seek(ann, "length: 5")
     assert (await cancel(bob, opened["id"]))["code"] == "SEEK_NOT_FOUND"
     assert (await cancel(ann, opened["id"]))["matchId"] is None
-    assert (await cancel(ann, opened["id"]))["code"] == "SEEK_NOT_FOUND"
+    assert (await cancel(ann, opened["id"]))["matchId"] is None, "cancelling twice is cancelling once"
     assert (await seek(bob, "length: 5"))["matchId"] is None
     paired = await seek(ann, "length: 5")
     assert (await cancel(ann, paired["id"]))["matchId"] == paired["matchId"], "it is too late"
@@ -234,3 +243,11 @@ async def test_matches_are_filtered_and_pages_stay_while_new_ones_come(guest: Gu
     assert await found("status: CANCELLED") == [newer[0]]
     async with aclosing(anonymous.watch(newer[0])) as events:
         assert [event["kind"] async for event in events][-1] == "cancelled"
+
+
+async def test_a_lobby_with_everything_is_too_costly(server: Server) -> None:
+    fairness = " ".join(f"a{n}: fairness {{ whole }}" for n in range(9))
+    async with acknowledged(server.url) as socket:
+        query = f"subscription {{ lobby {{ matchesListed {{ {fairness} }} }} }}"
+        assert await code(socket, "1", query) == "QUERY_TOO_COSTLY"
+        assert await code(socket, "2", 'subscription { lobby(app: "a\\u0000b") { matchesUnlisted } }') == "BAD_INPUT"

@@ -10,11 +10,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from graphql import GraphQLInputObjectType, GraphQLList, GraphQLNonNull
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from service import limits
 from service.auth import OPERATE, Tokens
 from service.limits import SUBSCRIPTIONS
+from service.schema import schema
 from tests.apps import key_set, studio_key, videau
 from tests.faults.processes import SECRETS
 from tests.redis import RedisServer
@@ -478,3 +481,17 @@ async def test_without_limits_nothing_is_counted(own_server: Server) -> None:
     assert response.json()["extensions"]["limits"] == []
     assert "ratelimit" not in response.headers
     assert "player" not in [each["name"] for each in response.json()["data"]["limits"]]
+
+
+async def test_every_list_of_the_schema_counts_as_one() -> None:
+    """Connections, and what comes in hundreds: a field that is missing in the table would cost next to nothing."""
+    short = {"dice", "moves", "points", "checkers", "play", "hits", "results", "destinations", "legalPlays", "scores"}
+    short |= {"allowedActions", "edges", "locations", "args", "ratingChanges"}
+    types = [type_ for name, type_ in schema._schema.type_map.items() if not name.startswith("__")]
+    for type_ in types:
+        for name, field in getattr(type_, "fields", {}).items():
+            of = getattr(field, "type", None)
+            listed = isinstance(of, GraphQLNonNull) and isinstance(of.of_type, GraphQLList)
+            pages = str(of).endswith("Connection!")
+            if not isinstance(type_, GraphQLInputObjectType) and (listed or pages):
+                assert name in limits._PAGES or name in short, f"{type_.name}.{name} has no length in service/limits.py"
