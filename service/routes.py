@@ -135,7 +135,7 @@ async def _for_a_while(
                     yield each
                     stream.sending = False
     except TimeoutError:
-        retry = come_back() if drain.begun else RETRY
+        retry = come_back() if drain.begun else None
         yield ServerSentEvent(retry=retry, comment=lapsing.result().code if lapsing.done() else "come back")
     finally:
         lapsing.remove_done_callback(end)
