@@ -34,7 +34,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: int = 8000
     """The address to serve; port 0 takes any free one."""
     secret: str | None = None
-    """The key that signs tokens, at least 32 characters; None is made once and kept beside the database."""
+    """The key that signs tokens, at least 32 characters; None is made once and kept beside the database.
+
+    This and the next two may be several, separated by commas: the first is used, the others are still understood.
+    """
     dice_secret: str | None = None
     """The secret behind all chains of dice, at least 32 characters; None is made once and kept beside the database."""
     signing_key: str | None = None
@@ -71,12 +74,9 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = _rate(name, str(value))
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
-        for name in ("secret", "dice_secret"):
-            secret = getattr(settings, name)
-            if secret is not None and len(secret) < 32:
-                raise SettingsError(f"VIDEAU_{name.upper()} has {len(secret)} characters; at least 32 are needed")
-        if settings.signing_key is not None and not re.fullmatch("[0-9a-f]{64}", settings.signing_key):
-            raise SettingsError("VIDEAU_SIGNING_KEY is not 64 hexadecimal digits in lower case")
+        for name in ("secret", "dice_secret", "signing_key"):
+            if (given_secret := getattr(settings, name)) is not None:
+                _secrets(name, f"VIDEAU_{name.upper()}", given_secret.split(","))
         settings._check()
         return settings
 
@@ -116,11 +116,12 @@ class Settings(Struct, frozen=True, kw_only=True):
             except ValueError as error:
                 raise SettingsError(f"VIDEAU_REDIS_URL is {_shown(self.redis_url)!r}: {error}") from error
 
-    def kept(self, name: str) -> str:
-        """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the SQLite file, and made once."""
+    def kept(self, name: str) -> tuple[str, ...]:
+        """All of `secret`, `dice_secret` or `signing_key`, the one in use first: as given, else kept beside the SQLite
+        file, one a line, and made once. Raises SettingsError."""
         given: str | None = getattr(self, name)
         if given is not None:
-            return given
+            return _secrets(name, f"VIDEAU_{name.upper()}", given.split(","))
         if self._file is None:
             raise SettingsError(
                 f"VIDEAU_{name.upper()} is not set; with PostgreSQL it must be, the same for every process: "
@@ -134,7 +135,27 @@ class Settings(Struct, frozen=True, kw_only=True):
             pass
         except OSError as error:
             raise SettingsError(f"cannot keep the {name} in {path}: {error.strerror}") from error
-        return path.read_text()
+        try:
+            lines = path.read_text().split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"cannot read the {name} in {path}: {error}") from error
+        return _secrets(name, str(path), [line for line in lines if line.strip()])
+
+
+def _secrets(name: str, source: str, texts: list[str]) -> tuple[str, ...]:
+    """The secrets in those texts. Raises SettingsError, which tells the number of a wrong one and never what it is."""
+    found = tuple(text.strip() for text in texts)
+    if not found:
+        raise SettingsError(f"{source} is empty; `openssl rand -hex 32` makes a secret")
+    for number, text in enumerate(found, 1):
+        which = source if len(found) == 1 else f"number {number} of the {len(found)} in {source}"
+        if name == "signing_key" and not re.fullmatch("[0-9a-f]{64}", text):
+            raise SettingsError(f"{which} is not 64 hexadecimal digits in lower case")
+        if len(text) < 32:
+            raise SettingsError(f"{which} has {len(text)} characters; at least 32 are needed")
+    if len(set(found)) < len(found):
+        raise SettingsError(f"{source} has the same secret twice")
+    return found
 
 
 def _number(name: str, text: str, lowest: int, highest: int) -> int:

@@ -50,7 +50,8 @@ def create_app(settings: Settings) -> Starlette:
         endpoint.documents = TrustedDocuments(store)
         table = app.state.table = Table(store, bus, chains, signer, timedelta(seconds=settings.absence_seconds))
         app.state.bus, app.state.windows = bus, table.windows
-        app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
+        apps = Apps(store.apps, settings.audience, table.player_of)
+        app.state.tokens = Tokens(secret, settings.token_days, apps, older=older)
         bus.start(table.ring)
         rates.buckets.start()
         await table.clocks.start()
@@ -69,8 +70,8 @@ def create_app(settings: Settings) -> Starlette:
         await rates.buckets.close()
         await store.close()
 
-    secret = settings.kept("secret")
-    chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
+    secret, *older = settings.kept("secret")
+    chains, signer = Chains(*settings.kept("dice_secret")), Signer(*settings.kept("signing_key"))
 
     catalogue()
     rates = rates_of(settings)

@@ -165,7 +165,7 @@ def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
     async def run() -> None:
         store = SqlStore(settings.url, create=True)
         try:
-            chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
+            chains, signer = Chains(*settings.kept("dice_secret")), Signer(*settings.kept("signing_key"))
             table = Table(store, LocalBus(), chains, signer)
             with click.progressbar(files, label="importing", file=sys.stderr) as bar:
                 for file in bar:
@@ -267,7 +267,7 @@ def token(name: str) -> None:
 
     settings = _settings()
     try:
-        tokens = Tokens(settings.kept("secret"), settings.token_days)
+        tokens = Tokens(settings.kept("secret")[0], settings.token_days)
     except SettingsError as error:
         _fail(str(error))
     click.echo(tokens.issue(name, OPERATE)[0])
@@ -539,7 +539,7 @@ async def _lines(store: SqlStore, settings: Settings, match_id: str) -> list[str
     if row and row.finished_at:
         with suppress(msgspec.MsgspecError):  # a damaged line is for verify to name
             last = msgspec.json.decode(lines[-1])
-            lines.append(signed_head(match_id, last["seq"], last["hash"], Signer(settings.kept("signing_key"))))
+            lines.append(signed_head(match_id, last["seq"], last["hash"], Signer(*settings.kept("signing_key"))))
     return lines
 
 

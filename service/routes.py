@@ -260,9 +260,10 @@ async def import_file(context: Context, data: bytes) -> tuple[bool, Head, ReadMa
 
 
 async def keys(request: Request) -> Response:
-    """The server's public keys, newest first."""
+    """The server's public keys, newest first: that which signs, and those that have signed."""
     context = await _context(request)
-    return JSONResponse({"keys": [{"algorithm": "Ed25519", "use": "head", "key": context.table.signer.public_key}]})
+    found = [{"algorithm": "Ed25519", "use": "head", "key": key} for key in context.table.signer.public_keys]
+    return JSONResponse({"keys": found})
 
 
 async def limits_(request: Request) -> Response:

@@ -74,7 +74,7 @@ def test_a_rate_is_units_and_seconds_or_off() -> None:
 def test_a_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path, name: str) -> None:
     settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"})
     secret = settings.kept(name)
-    assert len(secret) == 64
+    assert [len(each) for each in secret] == [64]
     assert settings.kept(name) == secret
     file = tmp_path / f"videau.db.{name.replace('_', '-')}"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -83,8 +83,40 @@ def test_a_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path, name: str
 
 def test_a_given_secret_is_used_and_none_is_kept(tmp_path: Path) -> None:
     env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db", "VIDEAU_SECRET": "s" * 32}
-    assert Settings.from_env(env).kept("secret") == "s" * 32
+    assert Settings.from_env(env).kept("secret") == ("s" * 32,)
     assert not (tmp_path / "videau.db.secret").exists()
+
+
+@pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])
+def test_secrets_are_several_and_the_first_is_the_newest(tmp_path: Path, name: str) -> None:
+    new, old = "a" * 64, "b" * 64
+    env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"}
+    (tmp_path / f"videau.db.{name.replace('_', '-')}").write_text(f"{new}\n\n{old}")
+    assert Settings.from_env(env).kept(name) == (new, old)
+    given = Settings.from_env({**env, f"VIDEAU_{name.upper()}": f"{old}, {new}"})
+    assert given.kept(name) == (old, new)
+
+
+@pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])
+@pytest.mark.parametrize("second", ["", "tooshort", "a" * 64])
+def test_what_is_wrong_with_one_of_several_secrets_is_said_without_telling_it(
+    tmp_path: Path, name: str, second: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings.from_env({f"VIDEAU_{name.upper()}": f"{'a' * 64},{second}"})
+    assert f"VIDEAU_{name.upper()}" in str(error.value)
+    assert "aaaa" not in str(error.value)
+    assert not second or second not in str(error.value)
+
+
+def test_a_file_of_secrets_that_is_empty_or_no_text_is_named(tmp_path: Path) -> None:
+    settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"})
+    file = tmp_path / "videau.db.secret"
+    for content, said in ((b"\n", "is empty"), (b"\xff" * 40, "cannot read the secret")):
+        file.write_bytes(content)
+        with pytest.raises(SettingsError, match=said) as error:
+            settings.kept("secret")
+        assert str(file) in str(error.value)
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
