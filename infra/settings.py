@@ -1,9 +1,10 @@
 """What the environment decides, read once."""
 
+import ipaddress
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -56,6 +57,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What a player, all users of an app, and an address may use, as `units/seconds`; None (`off`) is without limit."""
     rate_registration: Rate | None = Rate(60, 60)
     """How many guests may register from an address, and how many wrong tokens come from it."""
+    origins: tuple[str, ...] = ()
+    """The origins whose pages may call in browsers, besides our own; `*` is all."""
+    trusted_proxies: tuple[str, ...] = ()
+    """The addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+    connections_per_address: int | None = 500
+    """Connections that an address may have open at this process; None (`off`) is without limit."""
+    introspection: bool = True
+    """Whether the schema may be asked for (`on` or `off`)."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -72,6 +81,8 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = _number(name, str(value), 0 if name == "port" else 1, highest)
             elif name.startswith("rate_"):
                 value = _rate(name, str(value))
+            elif name in _READ:
+                value = _READ[name](name, str(value))
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
         for name in ("secret", "dice_secret", "signing_key"):
@@ -174,6 +185,54 @@ def _rate(name: str, text: str) -> Rate | None:
             "back within 20 seconds; up to 999999999 and 99999), or off"
         )
     return Rate(int(found[1]), int(found[2]))
+
+
+def _origins(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip().removesuffix("/").lower() for each in text.split(","))
+    for each in found:
+        if each != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+", each):
+            raise SettingsError(
+                f"VIDEAU_{name.upper()} has {each!r}; an origin is like https://game.example or "
+                "https://game.example:8443, without a path; several are separated by commas, and * is all"
+            )
+    return found
+
+
+def _networks(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in text.split(","))
+    for each in found:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError as error:
+            raise SettingsError(
+                f"VIDEAU_{name.upper()} has {each!r}; it is addresses like 10.0.0.7, and networks like 10.0.0.0/8 or "
+                "fd00::/8, separated by commas"
+            ) from error
+    return found
+
+
+def _most(name: str, text: str) -> int | None:
+    if text == "off":
+        return None
+    try:
+        return _number(name, text, 1, 1_000_000)
+    except SettingsError as error:
+        raise SettingsError(f"{error}, or off") from error
+
+
+def _switch(name: str, text: str) -> bool:
+    if text not in ("on", "off"):
+        raise SettingsError(f"VIDEAU_{name.upper()} is {text!r}; it is on or off")
+    return text == "on"
+
+
+_READ: dict[str, Callable[[str, str], object]] = {
+    "origins": _origins,
+    "trusted_proxies": _networks,
+    "connections_per_address": _most,
+    "introspection": _switch,
+}
+"""How those settings are read that are neither texts nor numbers nor rates."""
 
 
 def _shown(url: str) -> str:

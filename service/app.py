@@ -11,6 +11,7 @@ from typing import cast
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -33,6 +34,20 @@ from service.table import Table
 from service.trusted import TrustedDocuments
 from service.wire import BoundedHttp, BoundedWebSocket
 from service.words import catalogue
+
+HEADERS = [
+    ("content-security-policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+]
+"""What every response tells browsers: nothing of ours runs, is framed or is taken for something else. Our pages have
+neither script nor style. Strict-Transport-Security is for the proxy to say, which has the certificate."""
+
+_TOLD = ("RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "Content-Language", "Location", "WWW-Authenticate")
+"""The headers of responses that a page of another origin may read."""
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
 <h1>Videau</h1><p>Backgammon as a service. Play, watch and replay whole matches through the GraphQL API at
@@ -83,7 +98,7 @@ def create_app(settings: Settings) -> Starlette:
             table, cast(Tokens, app.state.tokens), address=address_of(scope), rates=rates, levels=scope.get(LEVELS)
         )
 
-    endpoint = Endpoint(new_context)
+    endpoint = Endpoint(new_context, settings.origins, introspection=settings.introspection)
     app = Starlette(
         routes=[
             Route("/", welcome),
@@ -91,7 +106,7 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
-        middleware=[Middleware(RateHeaders)],
+        middleware=[*_cross_origin(settings.origins), Middleware(RateHeaders)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
@@ -113,12 +128,33 @@ async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
             logger.error("what is long over is kept for now: %s", error)
 
 
-def create_server(app: ASGIApp) -> uvicorn.Server:
-    """The HTTP server as we run it, to be given its sockets."""
+def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
+    """What tells browsers that pages of these origins may call; without it they let none but our own."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", "Last-Event-ID"),
+            expose_headers=_TOLD,
+            max_age=7_200,
+        )
+    ]
+
+
+def create_server(app: ASGIApp, settings: Settings | None = None) -> uvicorn.Server:
+    """The HTTP server as we run it, to be given its sockets. Without settings it trusts no proxy, and any number of
+    connections may come from an address."""
+    proxies = settings.trusted_proxies if settings else ()
     return uvicorn.Server(
         uvicorn.Config(
             app,
             log_level="warning",
+            headers=HEADERS,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
             http=BoundedHttp,
             ws=BoundedWebSocket,
             ws_max_size=limits.MESSAGE_BYTES,

@@ -81,7 +81,7 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         "Ctrl-C stops it."
     )
     sys.stdout.flush()
-    create_server(app).run(sockets=[bound])
+    create_server(app, settings).run(sockets=[bound])
 
 
 @main.command()

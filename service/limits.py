@@ -144,6 +144,7 @@ class _Size(Struct):
     aliases: int = 0
     width: int = 0
     registrations: int = 0
+    introspects: bool = False
 
 
 class Price(Struct, frozen=True):
@@ -154,6 +155,8 @@ class Price(Struct, frozen=True):
     registrations: int
     """How many guests it registers."""
     subscribes: bool
+    introspects: bool = False
+    """Whether it asks for the schema."""
 
 
 NOTHING = Price(0, 1, 0, False)
@@ -184,6 +187,7 @@ def price_of(query: str, operation_name: str | None) -> Price:
         units=max(1, round(size.cost / UNIT)),
         registrations=size.registrations if mutates else 0,
         subscribes=operation.operation is OperationType.SUBSCRIPTION,
+        introspects=size.introspects,
     )
 
 
@@ -250,6 +254,7 @@ class _Measure:
                     inner.aliases + (node.alias is not None),
                     1,
                     int(node.name.value == REGISTRATION),
+                    node.name.value in ("__schema", "__type"),
                 )
             else:
                 part = self._selections(node.selection_set)  # type: ignore[attr-defined]
@@ -259,6 +264,7 @@ class _Measure:
             total.aliases = min(total.aliases + part.aliases, 10**9)
             total.width = min(total.width + part.width, 10**9)
             total.registrations = min(total.registrations + part.registrations, 10**9)
+            total.introspects |= part.introspects
         return total
 
     def _fragment(self, name: str) -> _Size:

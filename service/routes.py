@@ -216,6 +216,8 @@ async def import_match(request: Request) -> Response:
     """Store the match in a .mat, .sgf or NDJSON file; one that is known already is answered with the match it is."""
     context = await _context(request, IMPORT_UNITS)
     context.player  # noqa: B018 - only players bring matches in
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, ErrorCode.BAD_REQUEST, "a request's body is sent as it is, without a content-encoding")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

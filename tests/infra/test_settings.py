@@ -54,6 +54,12 @@ def test_what_is_given_comes_before_the_environment() -> None:
         ("VIDEAU_RATE_ADDRESS", "10/0", "VIDEAU_RATE_ADDRESS is '10/0'"),
         ("VIDEAU_RATE_ADDRESS", "10", "VIDEAU_RATE_ADDRESS is '10'"),
         ("VIDEAU_RATE_REGISTRATION", "-1/1", "VIDEAU_RATE_REGISTRATION is '-1/1'"),
+        ("VIDEAU_ORIGINS", "game.example", "VIDEAU_ORIGINS has 'game.example'"),
+        ("VIDEAU_ORIGINS", "https://a.example,https://b.example/play", "has 'https://b.example/play'"),
+        ("VIDEAU_TRUSTED_PROXIES", "proxy", "VIDEAU_TRUSTED_PROXIES has 'proxy'"),
+        ("VIDEAU_TRUSTED_PROXIES", "10.0.0.1/8", "has '10.0.0.1/8'"),
+        ("VIDEAU_CONNECTIONS_PER_ADDRESS", "0", "VIDEAU_CONNECTIONS_PER_ADDRESS is '0'"),
+        ("VIDEAU_INTROSPECTION", "yes", "VIDEAU_INTROSPECTION is 'yes'; it is on or off"),
         ("VIDEAU_RATE_REGISTRATION", "1/²", "VIDEAU_RATE_REGISTRATION is '1/²'"),
     ],
 )
@@ -61,6 +67,16 @@ def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str
     with pytest.raises(SettingsError) as error:
         Settings.from_env({name: value})
     assert said in str(error.value)
+
+
+def test_origins_and_proxies_are_several() -> None:
+    env = {"VIDEAU_ORIGINS": "https://Game.example/, capacitor://localhost", "VIDEAU_TRUSTED_PROXIES": "10.0.0.0/8,::1"}
+    settings = Settings.from_env(env)
+    assert settings.origins == ("https://game.example", "capacitor://localhost")
+    assert settings.trusted_proxies == ("10.0.0.0/8", "::1")
+    assert Settings.from_env({"VIDEAU_ORIGINS": "*"}).origins == ("*",)
+    assert Settings.from_env({"VIDEAU_CONNECTIONS_PER_ADDRESS": "off"}).connections_per_address is None
+    assert Settings.from_env({"VIDEAU_INTROSPECTION": "off"}).introspection is False
 
 
 def test_a_rate_is_units_and_seconds_or_off() -> None:
