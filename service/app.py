@@ -32,7 +32,7 @@ from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
 from service.table import Table
 from service.trusted import TrustedDocuments
-from service.wire import BoundedHttp, BoundedWebSocket
+from service.wire import BoundedWebSocket, Door, bounded_http
 from service.words import catalogue
 
 HEADERS = [
@@ -155,11 +155,11 @@ def create_server(app: ASGIApp, settings: Settings | None = None) -> uvicorn.Ser
             headers=HEADERS,
             proxy_headers=bool(proxies),
             forwarded_allow_ips=list(proxies),
-            http=BoundedHttp,
+            http=bounded_http(Door(settings.connections_per_address if settings else None, proxies)),
             ws=BoundedWebSocket,
             ws_max_size=limits.MESSAGE_BYTES,
             ws_per_message_deflate=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=limits.IDLE_SECONDS,
             timeout_graceful_shutdown=5,
             server_header=False,
         )

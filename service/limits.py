@@ -29,7 +29,7 @@ BODY_BYTES = 100_000
 """An HTTP request's body."""
 
 HEADER_BYTES = 64_000
-"""All headers of an HTTP request."""
+"""The address and all headers of an HTTP request, 32 more for each header."""
 
 FILE_BYTES = 2_000_000
 """A match file to import."""
@@ -56,6 +56,18 @@ SUBSCRIPTIONS = 200
 
 UNREAD_SECONDS = 30
 """How long a client may leave unread what waits for it."""
+
+HEADER_SECONDS = 10
+"""How long the headers of an HTTP request may take, from its first byte."""
+
+REQUEST_SECONDS = 60
+"""How long a whole HTTP request may take to arrive, from its first byte."""
+
+IDLE_SECONDS = 75
+"""How long an HTTP connection may stay open without a request."""
+
+MESSAGE_PARTS = 1_000
+"""Frames of one websocket message."""
 
 RETRY_AFTER = 5
 """Seconds after which who met a database that cannot be used should come again."""
@@ -304,10 +316,14 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
         ("subscriptionsPerPlayer", SUBSCRIPTIONS, ErrorCode.TOO_MANY_SUBSCRIPTIONS),
         ("unreadSeconds", UNREAD_SECONDS, ErrorCode.TOO_SLOW),
+        ("headerSeconds", HEADER_SECONDS, ErrorCode.TOO_SLOW),
+        ("requestSeconds", REQUEST_SECONDS, ErrorCode.TOO_SLOW),
+        ("idleSeconds", IDLE_SECONDS, None),
         ("headerBytes", HEADER_BYTES, None),
         ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("fileBytes", FILE_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("messageBytes", MESSAGE_BYTES, None),
+        ("messageFrames", MESSAGE_PARTS, None),
     ]
 
 
