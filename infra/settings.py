@@ -200,15 +200,18 @@ def _origins(name: str, text: str) -> tuple[str, ...]:
 
 def _networks(name: str, text: str) -> tuple[str, ...]:
     found = tuple(each.strip() for each in text.split(","))
+    mapped: list[str] = []
     for each in found:
         try:
-            ipaddress.ip_network(each)
+            network = ipaddress.ip_network(each)
+            if network.version == 4:  # as it is seen by a socket that serves both versions
+                mapped.append(f"::ffff:{network.network_address}/{96 + network.prefixlen}")
         except ValueError as error:
             raise SettingsError(
                 f"VIDEAU_{name.upper()} has {each!r}; it is addresses like 10.0.0.7, and networks like 10.0.0.0/8 or "
                 "fd00::/8, separated by commas"
             ) from error
-    return found
+    return (*found, *mapped)
 
 
 def _most(name: str, text: str) -> int | None:

@@ -73,7 +73,7 @@ def test_origins_and_proxies_are_several() -> None:
     env = {"VIDEAU_ORIGINS": "https://Game.example/, capacitor://localhost", "VIDEAU_TRUSTED_PROXIES": "10.0.0.0/8,::1"}
     settings = Settings.from_env(env)
     assert settings.origins == ("https://game.example", "capacitor://localhost")
-    assert settings.trusted_proxies == ("10.0.0.0/8", "::1")
+    assert settings.trusted_proxies == ("10.0.0.0/8", "::1", "::ffff:10.0.0.0/104")
     assert Settings.from_env({"VIDEAU_ORIGINS": "*"}).origins == ("*",)
     assert Settings.from_env({"VIDEAU_CONNECTIONS_PER_ADDRESS": "off"}).connections_per_address is None
     assert Settings.from_env({"VIDEAU_INTROSPECTION": "off"}).introspection is False
