@@ -1,4 +1,6 @@
-"""uvicorn's protocols, with an end to what a peer may cost by headers without end, or by not reading."""
+"""uvicorn's protocols, with an end to what a peer may cost: by sending slowly, nothing or without end, by not reading, or
+by many connections.
+"""
 
 import asyncio
 import ipaddress
@@ -168,13 +170,13 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
         super().on_message_complete()
 
     def handle_websocket_upgrade(self) -> None:
-        self._arrived, self._inside = True, False
+        self._arrived = True
         self._forget_lateness()
         super().handle_websocket_upgrade()
         websocket = self.transport.get_protocol()
         if not isinstance(websocket, BoundedWebSocket):
             return
-        websocket.door = self.door
+        websocket.door, self._inside = self.door, False  # it leaves in our place
         if not websocket.handshake_initiated:  # which would wait for more
             self._refuse(400, ErrorCode.BAD_REQUEST, "no websocket can be opened by this request")
 

@@ -19,7 +19,7 @@ from tests.infra.test_fuzz import anything, damaged
 from tests.server import Server
 
 BUDGET = settings(
-    derandomize=True, database=None, deadline=None, max_examples=100, suppress_health_check=list(HealthCheck)
+    derandomize=True, database=None, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
 )
 
 
