@@ -1,5 +1,5 @@
-"""uvicorn's protocols, with an end to what a peer may cost: by sending slowly, nothing or without end, by not reading, or
-by many connections.
+"""uvicorn's protocols, with an end to what a peer may cost by many connections, by sending slowly, nothing or without
+end, or by not reading.
 """
 
 import asyncio

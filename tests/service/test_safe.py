@@ -157,6 +157,24 @@ async def test_a_page_of_another_origin_is_told_nothing(http: httpx2.AsyncClient
         assert preflight.status_code == 400
 
 
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+)
+async def test_what_a_page_may_send_without_asking_does_nothing(http: httpx2.AsyncClient, kind: str) -> None:
+    """Browsers send these, and GETs, to any site, without a preflight."""
+    register_ = 'mutation { registerGuest(name: "Eve") { token } }'
+    body = json.dumps({"query": register_})
+    part = f'--x\r\ncontent-disposition: form-data; name="operations"\r\n\r\n{body}\r\n--x--\r\n'
+    headers = {"origin": "https://evil.example", "content-type": kind}
+    for content in (body, part, f"query={quote(register_)}"):
+        answer = await http.post("/graphql", content=content, headers=headers)
+        assert answer.status_code == 400
+        assert answer.json()["data"] is None
+    answer = await http.get("/graphql", params={"query": register_}, headers=headers)
+    assert answer.status_code == 400
+    assert not answer.json()["data"]
+
+
 async def test_a_page_of_an_origin_that_is_allowed_calls_with_its_token(http: httpx2.AsyncClient) -> None:
     for origin in (GAME, "capacitor://localhost"):
         preflight = await http.options("/graphql", headers={"origin": origin, **PREFLIGHT})
