@@ -1,9 +1,10 @@
 """What the environment decides, read once."""
 
+import ipaddress
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -34,7 +35,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: int = 8000
     """The address to serve; port 0 takes any free one."""
     secret: str | None = None
-    """The key that signs tokens, at least 32 characters; None is made once and kept beside the database."""
+    """The key that signs tokens, at least 32 characters; None is made once and kept beside the database.
+
+    This and the next two may be several, separated by commas: the first is used, the others are still understood.
+    """
     dice_secret: str | None = None
     """The secret behind all chains of dice, at least 32 characters; None is made once and kept beside the database."""
     signing_key: str | None = None
@@ -55,6 +59,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How many guests may register from an address, and how many wrong tokens come from it."""
     drain_seconds: int = 10
     """How long a process that stops takes to send its watchers away, if there are many."""
+    origins: tuple[str, ...] = ()
+    """The origins whose pages may call in browsers, besides our own; `*` is all."""
+    trusted_proxies: tuple[str, ...] = ()
+    """The addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+    connections_per_address: int | None = 500
+    """Connections that an address may have open at this process; None (`off`) is without limit."""
+    introspection: bool = True
+    """Whether the schema may be asked for (`on` or `off`)."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, /, **given: object) -> Self:
@@ -71,14 +83,13 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = _number(name, str(value), 0 if name in ("port", "drain_seconds") else 1, highest)
             elif name.startswith("rate_"):
                 value = _rate(name, str(value))
+            elif name in _READ:
+                value = _READ[name](name, str(value))
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
-        for name in ("secret", "dice_secret"):
-            secret = getattr(settings, name)
-            if secret is not None and len(secret) < 32:
-                raise SettingsError(f"VIDEAU_{name.upper()} has {len(secret)} characters; at least 32 are needed")
-        if settings.signing_key is not None and not re.fullmatch("[0-9a-f]{64}", settings.signing_key):
-            raise SettingsError("VIDEAU_SIGNING_KEY is not 64 hexadecimal digits in lower case")
+        for name in ("secret", "dice_secret", "signing_key"):
+            if (given_secret := getattr(settings, name)) is not None:
+                _secrets(name, f"VIDEAU_{name.upper()}", given_secret.split(","))
         settings._check()
         return settings
 
@@ -118,11 +129,12 @@ class Settings(Struct, frozen=True, kw_only=True):
             except ValueError as error:
                 raise SettingsError(f"VIDEAU_REDIS_URL is {_shown(self.redis_url)!r}: {error}") from error
 
-    def kept(self, name: str) -> str:
-        """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the SQLite file, and made once."""
+    def kept(self, name: str) -> tuple[str, ...]:
+        """All of `secret`, `dice_secret` or `signing_key`, the one in use first: as given, else kept beside the SQLite
+        file, one a line, and made once. Raises SettingsError."""
         given: str | None = getattr(self, name)
         if given is not None:
-            return given
+            return _secrets(name, f"VIDEAU_{name.upper()}", given.split(","))
         if self._file is None:
             raise SettingsError(
                 f"VIDEAU_{name.upper()} is not set; with PostgreSQL it must be, the same for every process: "
@@ -136,7 +148,27 @@ class Settings(Struct, frozen=True, kw_only=True):
             pass
         except OSError as error:
             raise SettingsError(f"cannot keep the {name} in {path}: {error.strerror}") from error
-        return path.read_text()
+        try:
+            lines = path.read_text().split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"cannot read the {name} in {path}: {error}") from error
+        return _secrets(name, str(path), [line for line in lines if line.strip()])
+
+
+def _secrets(name: str, source: str, texts: list[str]) -> tuple[str, ...]:
+    """The secrets in those texts. Raises SettingsError, which tells the number of a wrong one and never what it is."""
+    found = tuple(text.strip() for text in texts)
+    if not found:
+        raise SettingsError(f"{source} is empty; `openssl rand -hex 32` makes a secret")
+    for number, text in enumerate(found, 1):
+        which = source if len(found) == 1 else f"number {number} of the {len(found)} in {source}"
+        if name == "signing_key" and not re.fullmatch("[0-9a-f]{64}", text):
+            raise SettingsError(f"{which} is not 64 hexadecimal digits in lower case")
+        if len(text) < 32:
+            raise SettingsError(f"{which} has {len(text)} characters; at least 32 are needed")
+    if len(set(found)) < len(found):
+        raise SettingsError(f"{source} has the same secret twice")
+    return found
 
 
 def _number(name: str, text: str, lowest: int, highest: int) -> int:
@@ -155,6 +187,57 @@ def _rate(name: str, text: str) -> Rate | None:
             "back within 20 seconds; up to 999999999 and 99999), or off"
         )
     return Rate(int(found[1]), int(found[2]))
+
+
+def _origins(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip().removesuffix("/").lower() for each in text.split(","))
+    for each in found:
+        if each != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+", each):
+            raise SettingsError(
+                f"VIDEAU_{name.upper()} has {each!r}; an origin is like https://game.example or "
+                "https://game.example:8443, without a path; several are separated by commas, and * is all"
+            )
+    return found
+
+
+def _networks(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in text.split(","))
+    mapped: list[str] = []
+    for each in found:
+        try:
+            network = ipaddress.ip_network(each)
+            if network.version == 4:  # as it is seen by a socket that serves both versions
+                mapped.append(f"::ffff:{network.network_address}/{96 + network.prefixlen}")
+        except ValueError as error:
+            raise SettingsError(
+                f"VIDEAU_{name.upper()} has {each!r}; it is addresses like 10.0.0.7, and networks like 10.0.0.0/8 or "
+                "fd00::/8, separated by commas"
+            ) from error
+    return (*found, *mapped)
+
+
+def _most(name: str, text: str) -> int | None:
+    if text == "off":
+        return None
+    try:
+        return _number(name, text, 1, 1_000_000)
+    except SettingsError as error:
+        raise SettingsError(f"{error}, or off") from error
+
+
+def _switch(name: str, text: str) -> bool:
+    if text not in ("on", "off"):
+        raise SettingsError(f"VIDEAU_{name.upper()} is {text!r}; it is on or off")
+    return text == "on"
+
+
+_READ: dict[str, Callable[[str, str], object]] = {
+    "origins": _origins,
+    "trusted_proxies": _networks,
+    "connections_per_address": _most,
+    "introspection": _switch,
+}
+"""How those settings are read that are neither texts nor numbers nor rates."""
 
 
 def _shown(url: str) -> str:

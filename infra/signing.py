@@ -19,12 +19,14 @@ class Head(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signer:
-    """Signs heads with the server's key (Ed25519)."""
+    """Signs heads with the server's newest key (Ed25519)."""
 
-    def __init__(self, seed: str) -> None:
-        """The key of this seed: 32 bytes, in hexadecimal."""
-        self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
-        self.public_key = self._key.public_key().public_bytes_raw().hex()
+    def __init__(self, seed: str, *older: str) -> None:
+        """The keys of these seeds, newest first: 32 bytes each, in hexadecimal."""
+        keys = [Ed25519PrivateKey.from_private_bytes(bytes.fromhex(each)) for each in (seed, *older)]
+        self._key = keys[0]
+        self.public_keys = [key.public_key().public_bytes_raw().hex() for key in keys]
+        self.public_key = self.public_keys[0]
 
     def sign(self, head: Head) -> str:
         """The signature of a head, in hexadecimal."""

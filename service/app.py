@@ -11,6 +11,7 @@ from typing import cast
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -24,7 +25,7 @@ from infra.store import SqlStore, Unavailable
 from service import limits
 from service.apps import Apps
 from service.auth import Context, Tokens
-from service.drain import Door, Drain, Server
+from service.drain import Drain, Exit, Server
 from service.endpoint import Endpoint
 from service.errors import logger
 from service.problems import FORESEEN, answer_problem
@@ -32,8 +33,22 @@ from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
 from service.table import Table
 from service.trusted import TrustedDocuments
-from service.wire import BoundedHttp, BoundedWebSocket
+from service.wire import BoundedWebSocket, Door, bounded_http
 from service.words import catalogue
+
+HEADERS = [
+    ("content-security-policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+]
+"""What every response tells browsers: nothing of ours runs, is framed or is taken for something else. Our pages have
+neither script nor style. Strict-Transport-Security is for the proxy to say, which has the certificate."""
+
+_TOLD = ("RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "Content-Language", "Location", "WWW-Authenticate")
+"""The headers of responses that a page of another origin may read."""
 
 _WELCOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Videau</title>
 <h1>Videau</h1><p>Backgammon as a service. Play, watch and replay whole matches through the GraphQL API at
@@ -51,7 +66,8 @@ def create_app(settings: Settings) -> Starlette:
         endpoint.documents = TrustedDocuments(store)
         table = app.state.table = Table(store, bus, chains, signer, timedelta(seconds=settings.absence_seconds))
         app.state.bus, app.state.windows = bus, table.windows
-        app.state.tokens = Tokens(secret, settings.token_days, Apps(store.apps, settings.audience, table.player_of))
+        apps = Apps(store.apps, settings.audience, table.player_of)
+        app.state.tokens = Tokens(secret, settings.token_days, apps, older=older)
         bus.start(table.ring)
         rates.buckets.start()
         await table.clocks.start()
@@ -70,8 +86,8 @@ def create_app(settings: Settings) -> Starlette:
         await rates.buckets.close()
         await store.close()
 
-    secret = settings.kept("secret")
-    chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
+    secret, *older = settings.kept("secret")
+    chains, signer = Chains(*settings.kept("dice_secret")), Signer(*settings.kept("signing_key"))
 
     catalogue()
     rates = rates_of(settings)
@@ -83,7 +99,7 @@ def create_app(settings: Settings) -> Starlette:
             table, cast(Tokens, app.state.tokens), address=address_of(scope), rates=rates, levels=scope.get(LEVELS)
         )
 
-    endpoint = Endpoint(new_context)
+    endpoint = Endpoint(new_context, settings.origins, introspection=settings.introspection)
     drain = Drain(settings.drain_seconds)
     app = Starlette(
         routes=[
@@ -92,7 +108,7 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
-        middleware=[Middleware(Door, drain), Middleware(RateHeaders)],
+        middleware=[*_cross_origin(settings.origins), Middleware(Exit, drain), Middleware(RateHeaders)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
@@ -115,17 +131,40 @@ async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
             logger.error("what is long over is kept for now: %s", error)
 
 
-def create_server(app: ASGIApp, drain: Drain | None = None) -> uvicorn.Server:
-    """The HTTP server as we run it, to be given its sockets; it drains as the application does (`app.state.drain`)."""
+def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
+    """What tells browsers that pages of these origins may call; without it they let none but our own."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", "Last-Event-ID"),
+            expose_headers=_TOLD,
+            max_age=7_200,
+        )
+    ]
+
+
+def create_server(app: ASGIApp, settings: Settings | None = None, drain: Drain | None = None) -> uvicorn.Server:
+    """The HTTP server as we run it, to be given its sockets; it drains as the application does (`app.state.drain`).
+
+    Without settings it trusts no proxy, and any number of connections may come from an address.
+    """
+    proxies = settings.trusted_proxies if settings else ()
     return Server(
         uvicorn.Config(
             app,
             log_level="warning",
-            http=BoundedHttp,
+            headers=HEADERS,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            http=bounded_http(Door(settings.connections_per_address if settings else None, proxies)),
             ws=BoundedWebSocket,
             ws_max_size=limits.MESSAGE_BYTES,
             ws_per_message_deflate=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=limits.IDLE_SECONDS,
             timeout_graceful_shutdown=5,
             server_header=False,
         ),

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,8 +38,9 @@ RECHECK_SECONDS = 10.0
 class Tokens:
     """Makes the tokens of guests and operators, and reads them and those of apps."""
 
-    def __init__(self, secret: str, days: int, apps: Apps | None = None) -> None:
-        self._secret = secret
+    def __init__(self, secret: str, days: int, apps: Apps | None = None, *, older: Sequence[str] = ()) -> None:
+        """`older` secrets are those that sign no more, but whose tokens still stand."""
+        self._secret, self._older = secret, older
         self._lasts = timedelta(days=days)
         self._apps = apps
         self._known: OrderedDict[str, Caller] = OrderedDict()
@@ -87,16 +88,27 @@ class Tokens:
             raise ApiError(ErrorCode.TOKEN_INVALID, "the token's iss is the name of its app")
         if issuer != ISSUER and self._apps is not None:
             return await self._apps.caller(issuer, token, unverified["header"])
-        claims = verified(
-            token,
-            self._secret,
-            algorithms=["HS256"],
-            issuer=ISSUER,
-            options={"require": ["iss", "sub", "iat", "exp"], "verify_exp": False},
-            leeway=CLOCKS_DIFFER,
-        )
+        claims = self._verified(token)
         operates = claims.get("scope") == OPERATE
         return Caller(player=None if operates else str(claims["sub"]), expires=expiry(claims))
+
+    def _verified(self, token: str) -> dict[str, Any]:
+        """The claims of a token of ours, signed with any of the secrets."""
+        for secret in (self._secret, *self._older):
+            try:
+                return verified(
+                    token,
+                    secret,
+                    algorithms=["HS256"],
+                    issuer=ISSUER,
+                    options={"require": ["iss", "sub", "iat", "exp"], "verify_exp": False},
+                    leeway=CLOCKS_DIFFER,
+                )
+            except ApiError as error:
+                wrong = error
+                if error.code is not ErrorCode.TOKEN_SIGNATURE:
+                    break
+        raise wrong
 
 
 @dataclass

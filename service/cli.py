@@ -82,7 +82,7 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         "Ctrl-C stops it."
     )
     sys.stdout.flush()
-    create_server(app, app.state.drain).run(sockets=[bound])
+    create_server(app, settings, app.state.drain).run(sockets=[bound])
 
 
 @main.command()
@@ -166,7 +166,7 @@ def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
     async def run() -> None:
         store = SqlStore(settings.url, create=True)
         try:
-            chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))
+            chains, signer = Chains(*settings.kept("dice_secret")), Signer(*settings.kept("signing_key"))
             table = Table(store, LocalBus(), chains, signer)
             with click.progressbar(files, label="importing", file=sys.stderr) as bar:
                 for file in bar:
@@ -242,7 +242,7 @@ def _verify_all(settings: Settings, key: str | None) -> None:
 
     async def run() -> int:
         store = SqlStore(settings.url)
-        signer = Signer(settings.kept("signing_key"))
+        signer = Signer(*settings.kept("signing_key"))
         checked = 0
         try:
             with click.progressbar(length=await store.count(), label="verifying", file=sys.stderr) as bar:
@@ -367,7 +367,7 @@ def token(name: str) -> None:
 
     settings = _settings()
     try:
-        tokens = Tokens(settings.kept("secret"), settings.token_days)
+        tokens = Tokens(settings.kept("secret")[0], settings.token_days)
     except SettingsError as error:
         _fail(str(error))
     click.echo(tokens.issue(name, OPERATE)[0])
@@ -639,7 +639,7 @@ async def _lines(store: SqlStore, settings: Settings, match_id: str) -> list[str
     if row and row.finished_at:
         with suppress(msgspec.MsgspecError):  # a damaged line is for verify to name
             last = msgspec.json.decode(lines[-1])
-            lines.append(signed_head(match_id, last["seq"], last["hash"], Signer(settings.kept("signing_key"))))
+            lines.append(signed_head(match_id, last["seq"], last["hash"], Signer(*settings.kept("signing_key"))))
     return lines
 
 

@@ -92,7 +92,7 @@ def leaving() -> Problem:
     return Problem(503, ErrorCode.UNAVAILABLE, Said("this process is being stopped: go to another one"))
 
 
-class Door:
+class Exit:
     """The application; once it leaves, it lets no websockets in, and HTTP clients keep no connection to it."""
 
     def __init__(self, app: ASGIApp, drain: Drain) -> None:

@@ -195,6 +195,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             raise
         price = limits.price_of(operation.query, operation.operation_name)
         levels = await context.count(price.units, price.registrations)
+        view.check(price)
         if not price.subscribes:
             self._told[operation.id] = extensions(price, levels)
         elif context.viewer is not None:
@@ -283,7 +284,13 @@ class Endpoint(GraphQL[Context, None]):
 
     graphql_transport_ws_handler_class = _Handler
 
-    def __init__(self, new_context: Callable[[HTTPConnection], Context], allowed_origins: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        new_context: Callable[[HTTPConnection], Context],
+        allowed_origins: tuple[str, ...] = (),
+        *,
+        introspection: bool = True,
+    ) -> None:
         super().__init__(
             schema,
             graphql_ide=None,
@@ -298,6 +305,7 @@ class Endpoint(GraphQL[Context, None]):
         self.subscriptions = Counter[str]()
         """How many subscriptions each player has at this process."""
         self._new_context = new_context
+        self._introspection = introspection
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -307,6 +315,7 @@ class Endpoint(GraphQL[Context, None]):
         headers = [(name, value.lower() if name == b"content-type" else value) for name, value in scope["headers"]]
         request = Request({**scope, "headers": headers}, _bounded(receive))
         try:
+            check_encoding(request)
             response = await self.run(request)
         except ClientDisconnect:
             return
@@ -315,6 +324,8 @@ class Endpoint(GraphQL[Context, None]):
                 ErrorCode.BODY_TOO_LARGE, "a request's body has at most {most} bytes", most=limits.BODY_BYTES
             )
             response = await self._refusal(request, 413, too_large, language)
+        except ApiError as error:
+            response = await self._refusal(request, 415, error, language)
         except HTTPException as error:
             unclear = ApiError(ErrorCode.BAD_REQUEST, Foreign(error.reason))
             response = await self._refusal(request, error.status_code, unclear, language)
@@ -339,6 +350,11 @@ class Endpoint(GraphQL[Context, None]):
         if self.documents is None or (query is not None and not context.app):
             return query
         return await self.documents.text_of(context.app, query, given)
+
+    def check(self, price: limits.Price) -> None:
+        """Raises ApiError FORBIDDEN for who asks for the schema where that is off."""
+        if price.introspects and not self._introspection:
+            raise ApiError(ErrorCode.FORBIDDEN, "this server does not tell its schema: read openapi/schema.graphql")
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
         context = self._new_context(request)
@@ -391,6 +407,7 @@ class Endpoint(GraphQL[Context, None]):
                     price = kwargs["request"].scope[_PRICE] = limits.price_of(query, data.operation_name)
             finally:
                 await context.count(price.units, price.registrations)
+            self.check(price)
         except RateLimited as error:
             return _limited(error, kwargs["sub_response"])
         except (ApiError, Unavailable) as error:
@@ -453,6 +470,12 @@ def _limited(error: RateLimited, response: Response) -> ExecutionResult:
 
 class _TooLarge(Exception):
     """More came in than a body may have."""
+
+
+def check_encoding(request: Request) -> None:
+    """Raises ApiError for a compressed body, which could be of any size: none is ever unpacked."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ApiError(ErrorCode.BAD_REQUEST, "a request's body is sent as it is, without a content-encoding")
 
 
 def _bounded(receive: Receive) -> Receive:

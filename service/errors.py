@@ -18,6 +18,16 @@ from service.words import Language, tell
 logger = logging.getLogger("videau")
 
 
+def _on_one_line(record: logging.LogRecord) -> bool:
+    """Escape what could forge a line of the log or write to a terminal, whoever it comes from."""
+    message = record.getMessage()
+    if not message.isprintable():
+        record.msg, record.args = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message), ()
+    return True
+
+
+logger.addFilter(_on_one_line)
+
 MOST_ERRORS = 10
 """Errors told at once: a request with thousands of faults is not answered with thousands of them."""
 

@@ -29,7 +29,7 @@ BODY_BYTES = 100_000
 """An HTTP request's body."""
 
 HEADER_BYTES = 64_000
-"""All headers of an HTTP request."""
+"""The address and all headers of an HTTP request, 32 more for each header."""
 
 FILE_BYTES = 2_000_000
 """A match file to import."""
@@ -56,6 +56,18 @@ SUBSCRIPTIONS = 200
 
 UNREAD_SECONDS = 30
 """How long a client may leave unread what waits for it."""
+
+HEADER_SECONDS = 10
+"""How long the headers of an HTTP request may take, from its first byte."""
+
+REQUEST_SECONDS = 60
+"""How long a whole HTTP request may take to arrive, from its first byte."""
+
+IDLE_SECONDS = 75
+"""How long an HTTP connection may stay open without a request."""
+
+MESSAGE_PARTS = 1_000
+"""Frames of one websocket message."""
 
 RETRY_AFTER = 5
 """Seconds after which who met a database that cannot be used should come again."""
@@ -147,6 +159,7 @@ class _Size(Struct):
     aliases: int = 0
     width: int = 0
     registrations: int = 0
+    introspects: bool = False
 
 
 class Price(Struct, frozen=True):
@@ -157,6 +170,8 @@ class Price(Struct, frozen=True):
     registrations: int
     """How many guests it registers."""
     subscribes: bool
+    introspects: bool = False
+    """Whether it asks for the schema."""
 
 
 NOTHING = Price(0, 1, 0, False)
@@ -187,6 +202,7 @@ def price_of(query: str, operation_name: str | None) -> Price:
         units=max(1, round(size.cost / UNIT)),
         registrations=size.registrations if mutates else 0,
         subscribes=operation.operation is OperationType.SUBSCRIPTION,
+        introspects=size.introspects,
     )
 
 
@@ -253,6 +269,7 @@ class _Measure:
                     inner.aliases + (node.alias is not None),
                     1,
                     int(node.name.value == REGISTRATION),
+                    node.name.value in ("__schema", "__type"),
                 )
             else:
                 part = self._selections(node.selection_set)  # type: ignore[attr-defined]
@@ -262,6 +279,7 @@ class _Measure:
             total.aliases = min(total.aliases + part.aliases, 10**9)
             total.width = min(total.width + part.width, 10**9)
             total.registrations = min(total.registrations + part.registrations, 10**9)
+            total.introspects |= part.introspects
         return total
 
     def _fragment(self, name: str) -> _Size:
@@ -305,10 +323,14 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
         ("subscriptionsPerPlayer", SUBSCRIPTIONS, ErrorCode.TOO_MANY_SUBSCRIPTIONS),
         ("unreadSeconds", UNREAD_SECONDS, ErrorCode.TOO_SLOW),
+        ("headerSeconds", HEADER_SECONDS, ErrorCode.TOO_SLOW),
+        ("requestSeconds", REQUEST_SECONDS, ErrorCode.TOO_SLOW),
+        ("idleSeconds", IDLE_SECONDS, None),
         ("headerBytes", HEADER_BYTES, None),
         ("bodyBytes", BODY_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("fileBytes", FILE_BYTES, ErrorCode.BODY_TOO_LARGE),
         ("messageBytes", MESSAGE_BYTES, None),
+        ("messageFrames", MESSAGE_PARTS, None),
     ]
 
 

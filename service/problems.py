@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 
 from domain.breach import Breach, RuleError
@@ -37,7 +37,17 @@ class Problem(Exception):
         self.status, self.code, self.beside = status, code, beside or {}
 
 
-FORESEEN = (Problem, FileError, Broken, NotExpressible, RuleError, Unavailable, ApiError, HTTPException)
+FORESEEN = (
+    Problem,
+    FileError,
+    Broken,
+    NotExpressible,
+    RuleError,
+    Unavailable,
+    ApiError,
+    HTTPException,
+    ClientDisconnect,
+)
 """What `answer_problem` knows the words for; anything else is an error of ours."""
 
 
@@ -66,6 +76,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(429, error.code, error.said, beside={"retryAfter": error.retry_after})
         case ApiError():
             return Problem(status_of(error.code), error.code, error.said)
+        case ClientDisconnect():  # nobody is told
+            return Problem(400, ErrorCode.BAD_REQUEST, "the request was cut off")
         case HTTPException():
             return Problem(error.status_code, ErrorCode.BAD_REQUEST, Foreign(error.detail))
         case _:

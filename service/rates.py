@@ -118,11 +118,12 @@ def _holders(payer: Payer) -> list[tuple[str, str]]:
 def address_of(scope: Scope) -> str:
     """The address of a client, as far as it is one holder's: an IPv6 network of 64 bits."""
     client = scope.get("client")
-    return _network(client[0]) if client else "local"
+    return network_of(client[0]) if client else "local"
 
 
 @lru_cache(10_000)
-def _network(host: str) -> str:
+def network_of(host: str) -> str:
+    """The address, or the network of an IPv6 address, as text; what is neither stays as it is."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

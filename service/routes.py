@@ -227,6 +227,8 @@ async def import_match(request: Request) -> Response:
     """Store the match in a .mat, .sgf or NDJSON file; one that is known already is answered with the match it is."""
     context = await _context(request, IMPORT_UNITS)
     context.player  # noqa: B018 - only players bring matches in
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, ErrorCode.BAD_REQUEST, "a request's body is sent as it is, without a content-encoding")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -271,9 +273,10 @@ async def import_file(context: Context, data: bytes) -> tuple[bool, Head, ReadMa
 
 
 async def keys(request: Request) -> Response:
-    """The server's public keys, newest first."""
+    """The server's public keys, newest first: that which signs, and those that have signed."""
     context = await _context(request)
-    return JSONResponse({"keys": [{"algorithm": "Ed25519", "use": "head", "key": context.table.signer.public_key}]})
+    found = [{"algorithm": "Ed25519", "use": "head", "key": key} for key in context.table.signer.public_keys]
+    return JSONResponse({"keys": found})
 
 
 async def limits_(request: Request) -> Response:

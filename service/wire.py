@@ -1,21 +1,29 @@
-"""uvicorn's protocols, with an end to what a peer may cost by headers without end, or by not reading."""
+"""uvicorn's protocols, with an end to what a peer may cost by many connections, by sending slowly, nothing or without
+end, or by not reading.
+"""
 
 import asyncio
+import ipaddress
 import random
 import socket
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
 import httptools
+import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 
 from domain.words import Said
 from service import limits
 from service.errors import ErrorCode
+from service.rates import network_of
 from service.words import Language, tell
 
 EXTENSION = "videau.wire"
@@ -73,20 +81,162 @@ class _Impatient(asyncio.Protocol):
         self.transport.abort()
 
 
+class Door:
+    """Counts the connections that each address has open, and lets no more in than it may have."""
+
+    def __init__(self, most: int | None = None, proxies: Sequence[str] = ()) -> None:
+        """Those of `proxies`, addresses or networks, are not counted: their clients are theirs to limit."""
+        self._most = most
+        self._proxies = [ipaddress.ip_network(each) for each in proxies]
+        self._open = Counter[str]()
+        self._holder = lru_cache(10_000)(self._holder_of)
+
+    def enter(self, client: tuple[str, int] | None) -> bool:
+        """Whether a client may come in, who must leave by `leave` then."""
+        holder = self._holder(client[0]) if client else None
+        if holder is None or self._most is None:
+            return True
+        if self._open[holder] >= self._most:
+            return False
+        self._open[holder] += 1
+        return True
+
+    def leave(self, client: tuple[str, int] | None) -> None:
+        """Somebody who came in has gone."""
+        holder = self._holder(client[0]) if client else None
+        if holder is not None and self._most is not None:
+            self._open[holder] -= 1
+            if not self._open[holder]:
+                del self._open[holder]
+
+    def _holder_of(self, host: str) -> str | None:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return host
+        return None if any(address in each for each in self._proxies) else network_of(host)
+
+
 class BoundedHttp(_Impatient, HttpToolsProtocol):
     """uvicorn's HTTP, which takes headers of any size and waits for ever, with an end to both."""
 
+    door = Door()
     _left = limits.HEADER_BYTES
+    _inside = False
+    _arrived = True
+    """Whether nothing is missing of the request that came last."""
+    _headed = False
+    """Whether its headers are there."""
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._inside = self.door.enter(self.client)
+        if self._inside:
+            self._wait()
+        else:
+            self._refuse(429, ErrorCode.RATE_LIMITED, "too many connections from this address are open")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._forget_lateness()
+        if self._inside:
+            self._inside = False
+            self.door.leave(self.client)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._inside:
+            return
+        super().data_received(data)
+        if not self._arrived:
+            if self._late is None:  # only here: most requests come in one piece, and need no timer
+                self._late = self.loop.call_later(limits.HEADER_SECONDS, self._check_headers)
+        elif self.timeout_keep_alive_task is None and self._inside and (not self.cycle or self.cycle.response_complete):
+            self._wait()  # it was nothing, such as an empty line
 
     def on_message_begin(self) -> None:
         self._left = limits.HEADER_BYTES
+        self._arrived = False
+        self._headed = False
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._take(len(url))
+        super().on_url(url)
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._left -= len(name) + len(value)
+        self._take(len(name) + len(value) + 32)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._headed = True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._arrived = True
+        self._forget_lateness()
+        super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._arrived = True
+        self._forget_lateness()
+        super().handle_websocket_upgrade()
+        websocket = self.transport.get_protocol()
+        if not isinstance(websocket, BoundedWebSocket):
+            return
+        websocket.door, self._inside = self.door, False  # it leaves in our place
+        if not websocket.handshake_initiated:  # which would wait for more
+            self._refuse(400, ErrorCode.BAD_REQUEST, "no websocket can be opened by this request")
+
+    def _wait(self) -> None:
+        """Wait for the next request, but not for ever."""
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _take(self, size: int) -> None:
+        self._left -= size
         if self._left < 0:
             raise httptools.HttpParserError("the headers are too large")
-        super().on_header(name, value)
+
+    def _check_headers(self) -> None:
+        if self._headed:
+            rest = limits.REQUEST_SECONDS - limits.HEADER_SECONDS
+            self._late = self.loop.call_later(rest, self._give_up_request)
+        else:
+            self._give_up_request()
+
+    def _give_up_request(self) -> None:
+        """End a connection whose request does not arrive."""
+        self._late = None
+        cycle, mine = self.cycle, self._headed and not self.pipeline
+        if cycle is None or cycle.response_complete or (mine and not cycle.response_started):
+            self._refuse(408, ErrorCode.TOO_SLOW, "the request has not arrived in time")
+        else:
+            self.transport.abort()
+
+    def _forget_lateness(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _refuse(self, status: int, code: str, detail: str) -> None:
+        """Answer whatever is asked, and hang up."""
+        title = HTTPStatus(status).phrase
+        body = msgspec.json.encode({"title": title, "status": status, "code": code, "detail": detail})
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"application/problem+json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        lines = [f"HTTP/1.1 {status} {title}".encode(), *(name + b": " + value for name, value in headers)]
+        self.transport.write(b"\r\n".join([*lines, b"", body]))
+        self.transport.close()
+
+
+def bounded_http(door: Door) -> type[BoundedHttp]:
+    """The protocol for connections that come in by this door."""
+    return type("BoundedHttp", (BoundedHttp,), {"door": door})
 
 
 class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
@@ -102,6 +252,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
     """Called when the peer reads again."""
     is_answering: Callable[[], bool] | None = None
     """Whether something is under way that the peer waits for the answer to."""
+    door: Door | None = None
+    """By which it has come in."""
     _extensions: dict[Any, Any] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,8 +272,24 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.on_drain = self.is_answering = None
+        if self.door is not None:
+            self.door.leave(self.client)
+            self.door = None
         if self._extensions is not None:
             del self._extensions[EXTENSION]  # a circle
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) < limits.MESSAGE_PARTS:
+            super().handle_cont(event)
+        elif not self.close_sent:  # empty ones count in no limit of bytes
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message has at most {limits.MESSAGE_PARTS} frames")
+            self.handle_parser_exception()
+
+    def handle_ping(self) -> None:
+        if self._stalled is None:
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()  # what answers a peer that does not read is not kept for it
 
     @property
     def ready(self) -> bool:

@@ -15,7 +15,8 @@ import psutil
 
 
 class Server:
-    """`videau serve` over one database file; started again, it serves the same port. It limits no rates unless told."""
+    """`videau serve` over one database file; started again, it serves the same port. It limits no rates and
+    connections unless told."""
 
     program = ("-c", "from service.cli import main; main()")
     """What Python runs."""
@@ -23,6 +24,7 @@ class Server:
     def __init__(self, folder: Path, **env: str) -> None:
         self.database = folder / "videau.db"
         unlimited = {f"VIDEAU_RATE_{name}": "off" for name in ("PLAYER", "APP", "ADDRESS", "REGISTRATION")}
+        unlimited["VIDEAU_CONNECTIONS_PER_ADDRESS"] = "off"
         self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **unlimited, **env}
         self._complaints = folder / "stderr"
         self._port = 0

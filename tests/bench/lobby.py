@@ -54,7 +54,7 @@ def rows() -> list[tuple[str, ...]]:
 async def _seeks(folder: Path) -> tuple[float, float, int]:
     """Seeks a second; as many commands that open and join matches; and seeks paired twice."""
     url = f"sqlite:///{folder / 'videau.db'}"
-    tokens = Tokens(ServerSettings(database_url=url).kept("secret"), 1)
+    tokens = Tokens(ServerSettings(database_url=url).kept("secret")[0], 1)
     players = [f"p{n}" for n in range(SEEKERS)]
     store = SqlStore(make_url(url), create=True)
     now = encode_time(datetime.now(UTC))

@@ -217,7 +217,7 @@ def test_a_log_forged_from_the_start_lacks_the_servers_signature() -> None:
 
 def test_each_link_is_the_hash_of_the_next_down_to_the_commitment() -> None:
     chains = Chains("secret")
-    links = [chains._link("m", 0, number) for number in range(LINKS + 1)]
+    links = [chains._link(b"secret", "m", 0, number) for number in range(LINKS + 1)]
     assert links[0] == chains.commitment("m", 0)
     assert all(follows(link, before) for before, link in itertools.pairwise(links))
     assert len(set(links)) == LINKS + 1
@@ -229,6 +229,23 @@ def test_chains_differ_by_match_number_and_secret() -> None:
         Chains(secret).commitment(match, number) for secret in ("a", "b") for match in ("m", "n") for number in (0, 1)
     }
     assert len(ends) == 8
+
+
+def test_a_chain_goes_on_with_the_secret_that_it_came_from() -> None:
+    """After a rotation, in whatever order processes have the secrets; the match's next chain is of the newest."""
+    old, new = Chains("old"), Chains("new")
+    match = Match(id="m", settings=Settings(length=3), last_link=old.commitment("m", 0), phase=OnRoll(Color.WHITE))
+    for rotated in (Chains("new", "old"), Chains("old", "new"), Chains("newer", "new", "old")):
+        assert rotated.throw(match) == old.throw(match)
+    assert Chains("new", "old").commitment("m", 1) == new.commitment("m", 1)
+    later = replace(match, chain=1, last_link=new.commitment("m", 1))
+    assert Chains("new", "old").throw(later) == new.throw(later)
+
+
+def test_no_dice_are_thrown_that_nobody_could_prove() -> None:
+    match = Match(id="m", settings=Settings(length=3), last_link=Chains("lost").commitment("m", 0))
+    with pytest.raises(RuleError, match="has no more the secret"):
+        Chains("new", "other").throw(match)
 
 
 def test_a_new_chain_is_committed_to_when_the_old_one_is_used_up_and_not_earlier() -> None:
@@ -249,7 +266,7 @@ def test_a_new_chain_is_committed_to_when_the_old_one_is_used_up_and_not_earlier
     assert match is not None
     with pytest.raises(RuleError):
         decide(match, Commit(commitment="00" * 32))
-    used_up = replace(match, links_used=LINKS, last_link=chains._link("m", 0, LINKS))
+    used_up = replace(match, links_used=LINKS, last_link=chains._link(b"secret", "m", 0, LINKS))
     [committed] = decide(used_up, Commit(commitment=chains.commitment("m", 1)))
     renewed = evolve(used_up, committed)
     assert (renewed.chain, renewed.links_used, renewed.last_link) == (1, 0, chains.commitment("m", 1))

@@ -54,6 +54,12 @@ def test_what_is_given_comes_before_the_environment() -> None:
         ("VIDEAU_RATE_ADDRESS", "10/0", "VIDEAU_RATE_ADDRESS is '10/0'"),
         ("VIDEAU_RATE_ADDRESS", "10", "VIDEAU_RATE_ADDRESS is '10'"),
         ("VIDEAU_RATE_REGISTRATION", "-1/1", "VIDEAU_RATE_REGISTRATION is '-1/1'"),
+        ("VIDEAU_ORIGINS", "game.example", "VIDEAU_ORIGINS has 'game.example'"),
+        ("VIDEAU_ORIGINS", "https://a.example,https://b.example/play", "has 'https://b.example/play'"),
+        ("VIDEAU_TRUSTED_PROXIES", "proxy", "VIDEAU_TRUSTED_PROXIES has 'proxy'"),
+        ("VIDEAU_TRUSTED_PROXIES", "10.0.0.1/8", "has '10.0.0.1/8'"),
+        ("VIDEAU_CONNECTIONS_PER_ADDRESS", "0", "VIDEAU_CONNECTIONS_PER_ADDRESS is '0'"),
+        ("VIDEAU_INTROSPECTION", "yes", "VIDEAU_INTROSPECTION is 'yes'; it is on or off"),
         ("VIDEAU_RATE_REGISTRATION", "1/²", "VIDEAU_RATE_REGISTRATION is '1/²'"),
         ("VIDEAU_DRAIN_SECONDS", "601", "VIDEAU_DRAIN_SECONDS is '601'; it is a number from 0 to 600"),
     ],
@@ -62,6 +68,16 @@ def test_a_wrong_setting_is_named_with_what_would_be_right(name: str, value: str
     with pytest.raises(SettingsError) as error:
         Settings.from_env({name: value})
     assert said in str(error.value)
+
+
+def test_origins_and_proxies_are_several() -> None:
+    env = {"VIDEAU_ORIGINS": "https://Game.example/, capacitor://localhost", "VIDEAU_TRUSTED_PROXIES": "10.0.0.0/8,::1"}
+    settings = Settings.from_env(env)
+    assert settings.origins == ("https://game.example", "capacitor://localhost")
+    assert settings.trusted_proxies == ("10.0.0.0/8", "::1", "::ffff:10.0.0.0/104")
+    assert Settings.from_env({"VIDEAU_ORIGINS": "*"}).origins == ("*",)
+    assert Settings.from_env({"VIDEAU_CONNECTIONS_PER_ADDRESS": "off"}).connections_per_address is None
+    assert Settings.from_env({"VIDEAU_INTROSPECTION": "off"}).introspection is False
 
 
 def test_a_rate_is_units_and_seconds_or_off() -> None:
@@ -75,7 +91,7 @@ def test_a_rate_is_units_and_seconds_or_off() -> None:
 def test_a_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path, name: str) -> None:
     settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"})
     secret = settings.kept(name)
-    assert len(secret) == 64
+    assert [len(each) for each in secret] == [64]
     assert settings.kept(name) == secret
     file = tmp_path / f"videau.db.{name.replace('_', '-')}"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -84,8 +100,40 @@ def test_a_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path, name: str
 
 def test_a_given_secret_is_used_and_none_is_kept(tmp_path: Path) -> None:
     env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db", "VIDEAU_SECRET": "s" * 32}
-    assert Settings.from_env(env).kept("secret") == "s" * 32
+    assert Settings.from_env(env).kept("secret") == ("s" * 32,)
     assert not (tmp_path / "videau.db.secret").exists()
+
+
+@pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])
+def test_secrets_are_several_and_the_first_is_the_newest(tmp_path: Path, name: str) -> None:
+    new, old = "a" * 64, "b" * 64
+    env = {"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"}
+    (tmp_path / f"videau.db.{name.replace('_', '-')}").write_text(f"{new}\n\n{old}")
+    assert Settings.from_env(env).kept(name) == (new, old)
+    given = Settings.from_env({**env, f"VIDEAU_{name.upper()}": f"{old}, {new}"})
+    assert given.kept(name) == (old, new)
+
+
+@pytest.mark.parametrize("name", ["secret", "dice_secret", "signing_key"])
+@pytest.mark.parametrize("second", ["", "tooshort", "a" * 64])
+def test_what_is_wrong_with_one_of_several_secrets_is_said_without_telling_it(
+    tmp_path: Path, name: str, second: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings.from_env({f"VIDEAU_{name.upper()}": f"{'a' * 64},{second}"})
+    assert f"VIDEAU_{name.upper()}" in str(error.value)
+    assert "aaaa" not in str(error.value)
+    assert not second or second not in str(error.value)
+
+
+def test_a_file_of_secrets_that_is_empty_or_no_text_is_named(tmp_path: Path) -> None:
+    settings = Settings.from_env({"VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/videau.db"})
+    file = tmp_path / "videau.db.secret"
+    for content, said in ((b"\n", "is empty"), (b"\xff" * 40, "cannot read the secret")):
+        file.write_bytes(content)
+        with pytest.raises(SettingsError, match=said) as error:
+            settings.kept("secret")
+        assert str(file) in str(error.value)
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])

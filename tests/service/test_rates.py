@@ -32,6 +32,7 @@ RATES = {
     "VIDEAU_RATE_APP": "50/50000",
     "VIDEAU_RATE_ADDRESS": "40/40000",
     "VIDEAU_RATE_REGISTRATION": "4/4000",
+    "VIDEAU_TRUSTED_PROXIES": "127.0.0.1",
 }
 ME = "{ me { id } }"
 CREATE = "mutation { createMatch(settings: {length: 1}) { ... on Happened { match { id } } } }"
