@@ -118,6 +118,8 @@ class RedisBus:
         server = _Server(self, None)
         self._servers: dict[_Address, _Server] = {None: server}
         self._slots = [server] * REDIS_CLUSTER_HASH_SLOTS
+        self.sent = self.received = self.losses = 0
+        """Rings that were sent to other processes and came from them, and how often Redis was lost."""
         self._trouble = asyncio.Event()
         self._lost = False
         self._pause = _FIRST_PAUSE
@@ -126,6 +128,11 @@ class RedisBus:
     @property
     def connected(self) -> bool:
         return all(server.ready for server in self._servers.values())
+
+    @property
+    def waiting(self) -> int:
+        """Rings that have not been sent."""
+        return sum(len(server.rings) for server in self._servers.values())
 
     def start(self, ring: Ring) -> None:
         self.ring = ring
@@ -210,6 +217,7 @@ class RedisBus:
         """A server cannot be talked to, or no more."""
         if not self._lost:
             self._lost = True
+            self.losses += 1
             _log.warning("Redis is lost: %s", " ".join(str(error).split()) or f"no answer for {_TIMEOUT:g} seconds")
         self._trouble.set()
 
@@ -331,9 +339,11 @@ class _Server:
                     self._bus.succeeded()
                 case int():
                     self._sent.popleft()
+                    self._bus.sent += 1
                     if not self._sent:
                         self._news.set()
                 case [b"message" | b"smessage", bytes(channel), bytes(seq)]:
+                    self._bus.received += 1
                     if (match_id := _match_id(channel)) in self.matches:
                         self._bus.ring(match_id, int(seq) if seq.isdigit() and len(seq) < 20 else 0)
                 case [b"subscribe" | b"ssubscribe", bytes(channel), _]:

@@ -17,6 +17,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from infra.histogram import Histogram
+
 T = TypeVar("T")
 
 PATIENCE = 5.0
@@ -108,6 +110,8 @@ class Database:
         self._of_thread = threading.local()
         self.answering = True
         """Whether it did when it was last asked."""
+        self.seconds = {"read": Histogram(), "write": Histogram()}
+        """How long each piece of work took, its waiting for a thread included."""
         self._open: set[Connection] = set()
 
     @property
@@ -147,6 +151,7 @@ class Database:
     ) -> T:
         loop = asyncio.get_running_loop()
         job, answer = _Job(patience), loop.create_future()
+        began = loop.time()
 
         def done(working: "Future[T]") -> None:
             if not loop.is_closed():
@@ -174,6 +179,7 @@ class Database:
             return await answer  # type: ignore[no-any-return]
         finally:
             timer.cancel()
+            self.seconds["read" if executor is self._readers else "write"].observe(loop.time() - began)
 
     def _attempt(self, engine: Engine, work: Callable[[Connection, int], T], job: _Job) -> T:
         """Do it, again while what stands in the way may pass and there is time."""

@@ -6,6 +6,8 @@ FULL, PostgreSQL with synchronous_commit on).
 """
 
 import asyncio
+import contextvars
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,6 +25,7 @@ from domain.board import Color
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.apps import AppStore
 from infra.database import PATIENCE, Damaged, Database, Unavailable
+from infra.histogram import Histogram
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time, replay
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
 from infra.tables import (
@@ -50,6 +53,8 @@ BATCH = 256
 
 QUEUE = 10_000
 """Appends that wait for their commit at most; more are told that the database is unavailable."""
+
+_WHY = {Conflict: "conflict", KeyTaken: "key_taken"}
 
 PAGE = 500
 """Records that are held in memory when a log is read through."""
@@ -121,6 +126,12 @@ class SqlStore:
         self._writing: asyncio.Task[None] | None = None
         self.commits = self.appended = 0
         """Commits so far, and the appends that shared them."""
+        self.batches = Histogram((1, 2, 4, 8, 16, 32, 64, 128, BATCH))
+        """How many appends each commit was tried with."""
+        self.commit_seconds, self.append_seconds = Histogram(), Histogram()
+        """How long each commit took, and each append from when it was queued until it was answered."""
+        self.unwritten = Counter[str]()
+        """Appends that were not written, by why."""
 
     @property
     def database(self) -> Database:
@@ -458,11 +469,12 @@ class SqlStore:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         if len(self._queue) >= QUEUE:
+            self.unwritten["queue_full"] += 1
             future.set_exception(Unavailable(f"{QUEUE} commands wait for the database already"))
             return future
         self._queue.append(_Queued(append, future, loop.time() + PATIENCE))
         if self._writing is None:
-            self._writing = asyncio.create_task(self._drain())
+            self._writing = asyncio.create_task(self._drain(), context=contextvars.Context())  # of no one request
         return future
 
     async def _drain(self) -> None:
@@ -473,14 +485,21 @@ class SqlStore:
             if not batch:
                 continue
             expiring = loop.call_at(batch[-1].deadline, self._expire)
+            began = loop.time()
             try:
                 outcomes = await self._commit([queued.append for queued in batch], batch[-1].deadline - loop.time())
             except Unavailable as error:
                 outcomes = [error] * len(batch)
             expiring.cancel()
+            now = loop.time()
             self.commits += 1
             self.appended += outcomes.count(None)
-            for (_, future, _), outcome in zip(batch, outcomes, strict=True):
+            self.batches.observe(len(batch))
+            self.commit_seconds.observe(now - began)
+            for (_, future, deadline), outcome in zip(batch, outcomes, strict=True):
+                self.append_seconds.observe(now - deadline + PATIENCE)
+                if outcome is not None:
+                    self.unwritten[_WHY.get(type(outcome), "unavailable")] += 1
                 if future.done():
                     continue
                 if outcome is None:
@@ -514,6 +533,7 @@ class SqlStore:
         """Those that have waited too long for their turn are told so, and will not be written."""
         for queued in self._queue:
             if not queued.future.done():
+                self.unwritten["late"] += 1
                 queued.future.set_exception(Unavailable(f"no commit for {PATIENCE:.0f} seconds"))
         self._queue.clear()
 

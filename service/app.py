@@ -26,6 +26,7 @@ from service.apps import Apps
 from service.auth import Context, Tokens
 from service.endpoint import Endpoint
 from service.errors import logger
+from service.metrics import Measured
 from service.problems import FORESEEN, answer_problem
 from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
@@ -90,7 +91,7 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
-        middleware=[Middleware(RateHeaders)],
+        middleware=[Middleware(Measured), Middleware(RateHeaders)],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )

@@ -32,7 +32,7 @@ from infra.store import Unavailable
 from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
-from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of
+from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of, told_codes
 from service.rates import LEVELS, RateLimited, extensions
 from service.schema import schema
 from service.trusted import TrustedDocuments
@@ -105,9 +105,11 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                     await self.context.rates.take_connection(self.context.address)
                     await self.context.enter(_authorization(read.payload or {}))
             except RateLimited as error:
+                told_codes[error.code] += 1
                 await self._close(4429, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
                 return
             except ApiError as error:
+                told_codes[error.code] += 1
                 reason = f"{error.code}: {tell(self.context.language, error.code, error.said)}"
                 await self._close(1013 if status_of(error.code) == 503 else 4403, reason)
                 return

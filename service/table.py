@@ -170,6 +170,8 @@ class Table:
         self.ratings = Ratings(store.database)
         self.rater = Rater(self.ratings)
         self._absence = absence
+        self.watchers = 0
+        """Who watches a match by an execution or a stream of its own."""
         self._prepared: list[str] = []
         """Ids of matches to come, whose chains are made."""
         self._pairs: dict[str, Done] = {}
@@ -790,10 +792,14 @@ class Table:
         head = await self.watchable(match_id, after, viewer)
         steps = self.windows.past if head.match.ended else self.windows.steps
         seated = viewer is not None and head.match.seat_of(viewer) is not None
-        with self.notices.here(match_id, viewer) if viewer and seated else nullcontext():
-            async with aclosing(steps(match_id, after)) as found:
-                async for step in found:
-                    yield step
+        self.watchers += 1
+        try:
+            with self.notices.here(match_id, viewer) if viewer and seated else nullcontext():
+                async with aclosing(steps(match_id, after)) as found:
+                    async for step in found:
+                        yield step
+        finally:
+            self.watchers -= 1
 
     async def watch_beside(self, match_id: str, viewer: str | None) -> AsyncGenerator[Notice]:
         """What is told beside the log of a match. Raises RuleError MATCH_NOT_FOUND."""
