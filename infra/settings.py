@@ -89,10 +89,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def database(self) -> str:
         """What to call the database: its file, or its URL without the password."""
-        return self.url.database or "" if self._file else self.url.set(drivername="postgresql").render_as_string()
+        return self.url.database or "" if self.file else self.url.set(drivername="postgresql").render_as_string()
 
     @property
-    def _file(self) -> Path | None:
+    def file(self) -> Path | None:
+        """The SQLite file; None with PostgreSQL."""
         return Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
 
     def _check(self) -> None:
@@ -116,17 +117,21 @@ class Settings(Struct, frozen=True, kw_only=True):
             except ValueError as error:
                 raise SettingsError(f"VIDEAU_REDIS_URL is {_shown(self.redis_url)!r}: {error}") from error
 
+    def secret_file(self, name: str) -> Path | None:
+        """Where a secret that is not given is kept; None if it must be given."""
+        return self.file and self.file.with_name(f"{self.file.name}.{name.replace('_', '-')}")
+
     def kept(self, name: str) -> str:
         """`secret`, `dice_secret` or `signing_key`: as given, else kept beside the SQLite file, and made once."""
         given: str | None = getattr(self, name)
         if given is not None:
             return given
-        if self._file is None:
+        path = self.secret_file(name)
+        if path is None:
             raise SettingsError(
                 f"VIDEAU_{name.upper()} is not set; with PostgreSQL it must be, the same for every process: "
                 "`openssl rand -hex 32` makes one"
             )
-        path = self._file.with_name(f"{self._file.name}.{name.replace('_', '-')}")
         try:
             with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
                 file.write(secrets.token_hex(32))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import socket
 import sys
@@ -256,6 +257,35 @@ def rebuild(database_url: str | None) -> None:
     )
     click.echo(f"{ratings.matches} rated matches: {ratings.changed} rows of ratings were wrong or missing")
     if rebuilt.damaged:
+        sys.exit(1)
+
+
+@main.command()
+@_database
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+def doctor(database_url: str | None, as_json: bool) -> None:
+    """Look at all that a process needs here, change nothing, and say what to mend; fails if there is anything."""
+    from service.doctor import Check, examine  # here, so that the other commands start faster
+
+    async def run() -> list[Check]:
+        found = []
+        async for check in examine(os.environ, database_url=database_url):
+            found.append(check)
+            if not as_json:
+                word = {True: "ok", False: click.style("WRONG", fg="red"), None: "-"}[check.ok]
+                click.echo(f"{word:<5}  {check.name}: {check.found}")
+                if check.mend:
+                    click.echo(f"       to mend it: {check.mend}")
+        return found
+
+    checks = asyncio.run(run())
+    well = all(check.ok is not False for check in checks)
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": well, "checks": checks}))
+    else:
+        wrong = sum(check.ok is False for check in checks)
+        click.echo("all is well" if well else f"{wrong} of {len(checks)} are wrong")
+    if not well:
         sys.exit(1)
 
 
