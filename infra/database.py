@@ -100,7 +100,7 @@ class Database:
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.name = url.database or "" if self.is_sqlite else url.set(drivername="postgresql").render_as_string()
         arguments = {"timeout": 3, "check_same_thread": False} if self.is_sqlite else _POSTGRES
-        self._engine = create_engine(url, connect_args=arguments, poolclass=NullPool)
+        self._engine = create_engine(url, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
         if self.is_sqlite:
             event.listen(self._engine, "connect", _configure)
             event.listen(self._engine, "begin", _begin)

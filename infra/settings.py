@@ -47,6 +47,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long idempotency keys are remembered at least."""
     absence_seconds: int = 900
     """How long a player must stay away from a match without a clock for the opponent to claim it."""
+    log: str = "text"
+    """How the process says what it has to: `text`, or `json` with a line for each command."""
     rate_player: Rate | None = Rate(1_000, 20)
     rate_app: Rate | None = Rate(50_000, 20)
     rate_address: Rate | None = Rate(600, 20)
@@ -71,6 +73,8 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = _rate(name, str(value))
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
+        if settings.log not in ("text", "json"):
+            raise SettingsError(f"VIDEAU_LOG is {settings.log!r}; it is text or json")
         for name in ("secret", "dice_secret"):
             secret = getattr(settings, name)
             if secret is not None and len(secret) < 32:

@@ -113,12 +113,13 @@ async def _forget(store: SqlStore, table: Table, kept: timedelta) -> None:
             logger.error("what is long over is kept for now: %s", error)
 
 
-def create_server(app: ASGIApp) -> uvicorn.Server:
+def create_server(app: ASGIApp, *, json_logs: bool = False) -> uvicorn.Server:
     """The HTTP server as we run it, to be given its sockets."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
             log_level="warning",
+            log_config=None if json_logs else uvicorn.config.LOGGING_CONFIG,
             http=BoundedHttp,
             ws=BoundedWebSocket,
             ws_max_size=limits.MESSAGE_BYTES,

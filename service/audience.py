@@ -97,7 +97,8 @@ class Watcher:
                 over = await self._served_alone()
         except Exception as error:
             over = True
-            logger.error("unforeseen error of a watcher", exc_info=error)
+            about = {"match": self.audience.subscription.match_id}
+            logger.error("unforeseen error of a watcher", exc_info=error, extra=about)
         if over:
             await self.wire.writable.wait()
         self.task = None
@@ -206,7 +207,8 @@ class Audience:
                         self._move(merged)
                         return
         except Exception as error:
-            logger.error("unforeseen error of an audience", exc_info=error)
+            about = {"match": self.subscription.match_id}
+            logger.error("unforeseen error of an audience", exc_info=error, extra=about)
         finally:
             self.over = True
             self._decided.set()

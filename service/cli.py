@@ -65,6 +65,7 @@ def main() -> None:
 def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     """Serve the GraphQL API."""
     from service.app import create_app, create_server  # here, so that the other commands start faster
+    from service.logs import log_as_json
 
     settings = _settings(database_url=database_url, host=host, port=port)
     try:
@@ -82,7 +83,9 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         "Ctrl-C stops it."
     )
     sys.stdout.flush()
-    create_server(app).run(sockets=[bound])
+    if settings.log == "json":
+        log_as_json()
+    create_server(app, json_logs=settings.log == "json").run(sockets=[bound])
 
 
 @main.command()

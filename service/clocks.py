@@ -132,7 +132,7 @@ class Clocks:
         outcomes = await asyncio.gather(*map(self._settle, ids), return_exceptions=True)
         for id_, outcome in zip(ids, outcomes, strict=True):
             if isinstance(outcome, BaseException):
-                logger.error("the clock of match %s cannot be settled now: %s", id_, outcome)
+                logger.error("the clock of match %s cannot be settled now: %s", id_, outcome, extra={"match": id_})
             if outcome is not True:
                 again = FORGIVEN if isinstance(outcome, BaseException) else BEAT
                 self._failing[id_] = datetime.now(UTC) + timedelta(seconds=again)

@@ -1,5 +1,6 @@
 """What becomes of commands: counted, by kind and by what they have come to, for who looks after the service."""
 
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
@@ -8,8 +9,9 @@ from typing import Any
 from graphql import GraphQLResolveInfo
 
 from infra.histogram import Histogram
-from service.errors import ApiError
-from service.views import Refusal
+from service.errors import ApiError, logger
+from service.logs import Subject, subject
+from service.views import Happened, Refusal
 
 Resolve = Callable[..., Awaitable[Any]]
 
@@ -35,7 +37,9 @@ def observed(kind: str, resolve: Resolve) -> Resolve:
 
     async def resolved(source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         began = time.perf_counter()
-        result = "abandoned"
+        named = arguments.get("matchId")
+        subject.set(Subject(named[:40] if named else None, info.context.viewer))
+        result, answer = "abandoned", None
         try:
             answer = await resolve(source, info, **arguments)
             result = "happened"
@@ -50,7 +54,21 @@ def observed(kind: str, resolve: Resolve) -> Resolve:
             result = "failed"
             raise
         finally:
-            seconds.observe(time.perf_counter() - began)
+            took = time.perf_counter() - began
+            seconds.observe(took)
             commands.results[kind, result] += 1
+            if logger.isEnabledFor(logging.INFO):
+                _log(kind, result, took, answer)
 
     return resolved
+
+
+def _log(kind: str, result: str, took: float, answer: Any) -> None:
+    """A line for a command: what it was, and what it has come to."""
+    extra: dict[str, Any] = {"more": {"command": kind, "result": result, "ms": round(took * 1000, 2)}}
+    if isinstance(answer, Happened):
+        extra |= {"match": answer.match.id, "seq": answer.match.version}
+    elif isinstance(answer, Refusal):
+        extra["more"]["code"] = answer.error.breach.name
+        extra["seq"] = answer.current and answer.current.version
+    logger.info("%s: %s", kind, result, extra=extra)

@@ -122,7 +122,8 @@ def _coded(error: GraphQLError, language: Language) -> GraphQLError:
         code, told = ErrorCode.QUERY_TOO_DEEP.value, Said("the query is nested too deeply")
     else:
         code, told = ErrorCode.INTERNAL.value, INTERNAL
-        logger.error("unforeseen error at %s", error.path, exc_info=cause or error)
+        # without a cause, the error would quote the document, and whatever secrets somebody has written into it
+        logger.error("unforeseen error at %s%s", error.path, "" if cause else f": {error.message}", exc_info=cause)
     return GraphQLError(
         tell(language, code, told)[:LONGEST_MESSAGE],
         nodes=error.nodes,

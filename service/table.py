@@ -603,6 +603,8 @@ class Table:
         plan = [command], head.auto_roll
         append, done = self._decided(head, Request(player=""), lambda head, dice: plan)
         await self._recorded(append, done)
+        about = {"match": match.id, "seq": done.head.version, "player": None}
+        logger.info("the clock is settled: %s", append.recorded[0].event.__struct_config__.tag, extra=about)
         return await self._settled(done.head) if done.head.match.deadline is not None else done.head
 
     async def _recorded(self, append: Append, done: Done) -> None:
