@@ -22,6 +22,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from sqlmodel import SQLModel
 
 from domain.board import Color
+from infra import traces
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.apps import AppStore
 from infra.database import PATIENCE, Damaged, Database, Unavailable
@@ -99,6 +100,7 @@ class _Queued(NamedTuple):
     append: Append
     future: "asyncio.Future[None]"
     deadline: float
+    span: Any
 
 
 class SqlStore:
@@ -472,7 +474,8 @@ class SqlStore:
             self.unwritten["queue_full"] += 1
             future.set_exception(Unavailable(f"{QUEUE} commands wait for the database already"))
             return future
-        self._queue.append(_Queued(append, future, loop.time() + PATIENCE))
+        span = traces.begin("append", match=append.match.id, seq=append.recorded[-1].seq)
+        self._queue.append(_Queued(append, future, loop.time() + PATIENCE, span))
         if self._writing is None:
             self._writing = asyncio.create_task(self._drain(), context=contextvars.Context())  # of no one request
         return future
@@ -486,6 +489,7 @@ class SqlStore:
                 continue
             expiring = loop.call_at(batch[-1].deadline, self._expire)
             began = loop.time()
+            shared = traces.begin("commit", links=[queued.span for queued in batch], appends=len(batch))
             try:
                 outcomes = await self._commit([queued.append for queued in batch], batch[-1].deadline - loop.time())
             except Unavailable as error:
@@ -496,7 +500,9 @@ class SqlStore:
             self.appended += outcomes.count(None)
             self.batches.observe(len(batch))
             self.commit_seconds.observe(now - began)
-            for (_, future, deadline), outcome in zip(batch, outcomes, strict=True):
+            traces.end(shared)
+            for (_, future, deadline, span), outcome in zip(batch, outcomes, strict=True):
+                traces.end(span, None if outcome is None else type(outcome).__name__, shared)
                 self.append_seconds.observe(now - deadline + PATIENCE)
                 if outcome is not None:
                     self.unwritten[_WHY.get(type(outcome), "unavailable")] += 1
@@ -520,6 +526,7 @@ class SqlStore:
                 left += self._queue[n:]
                 break
             if queued.future.cancelled():
+                traces.end(queued.span, "cancelled")
                 continue
             if append.match.id in taken or (key and key in taken):
                 left.append(queued)
@@ -534,6 +541,7 @@ class SqlStore:
         for queued in self._queue:
             if not queued.future.done():
                 self.unwritten["late"] += 1
+                traces.end(queued.span, "late")
                 queued.future.set_exception(Unavailable(f"no commit for {PATIENCE:.0f} seconds"))
         self._queue.clear()
 

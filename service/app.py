@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from infra import traces
 from infra.bus import Bus, LocalBus, RedisBus
 from infra.dice import Chains
 from infra.settings import Settings
@@ -69,6 +70,7 @@ def create_app(settings: Settings) -> Starlette:
         await bus.close()
         await rates.buckets.close()
         await store.close()
+        await asyncio.to_thread(traces.stop)
 
     secret = settings.kept("secret")
     chains, signer = Chains(settings.kept("dice_secret")), Signer(settings.kept("signing_key"))

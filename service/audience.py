@@ -10,7 +10,7 @@ up.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from strawberry.types.execution import ExecutionResult, PreExecutionError
 
 from domain.breach import RuleError
 from domain.match import Match
+from infra import traces
 from infra.histogram import Histogram
 from infra.store import Unavailable
 from service.auth import Context
@@ -159,6 +160,14 @@ class Audience:
         _, newest = self.subscription.context.table.windows.at(self.subscription.match_id, 0)
         return max(newest - self.newest, 0)
 
+    def _traced(self) -> AbstractContextManager[object]:
+        """A span around the delivery of the newest event, in the trace of the command that it is of."""
+        what, seq = self.subscription, self.newest
+        trace = what.context.table.windows.trace(what.match_id, seq)
+        if trace is None:
+            return nullcontext()
+        return traces.within("deliver", trace, match=what.match_id, seq=seq, watchers=len(self))
+
     def _delivered(self) -> None:
         """Note how old the newest event is now that it has been written to all who could take it."""
         what = self.subscription
@@ -201,7 +210,8 @@ class Audience:
                     if isinstance(result, PreExecutionError):
                         return
                     self._add(encoded(result))
-                    await self._deliver()
+                    with self._traced():
+                        await self._deliver()
                     self._delivered()
                     if merged := self.house.merged(self):
                         self._move(merged)

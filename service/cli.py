@@ -28,7 +28,7 @@ from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import fold
 from domain.words import Said
-from infra import migrations
+from infra import migrations, traces
 from infra.apps import ISSUER, STALE_SECONDS, AppStore
 from infra.bus import LocalBus
 from infra.dice import Chains
@@ -68,6 +68,10 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     from service.logs import log_as_json
 
     settings = _settings(database_url=database_url, host=host, port=port)
+    try:
+        traces.start(os.environ)
+    except ImportError as error:
+        _fail(f"an endpoint for traces is set (OTEL_EXPORTER_OTLP_ENDPOINT), and {error}: pip install 'videau[traces]'")
     try:
         app = create_app(settings)
         SqlStore(settings.url, create=True)

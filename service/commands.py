@@ -8,6 +8,7 @@ from typing import Any
 
 from graphql import GraphQLResolveInfo
 
+from infra import traces
 from infra.histogram import Histogram
 from service.errors import ApiError, logger
 from service.logs import Subject, subject
@@ -37,28 +38,32 @@ def observed(kind: str, resolve: Resolve) -> Resolve:
 
     async def resolved(source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         began = time.perf_counter()
-        named = arguments.get("matchId")
-        subject.set(Subject(named[:40] if named else None, info.context.viewer))
+        named, context = arguments.get("matchId"), info.context
+        match = named[:40] if named else None
         result, answer = "abandoned", None
-        try:
-            answer = await resolve(source, info, **arguments)
-            result = "happened"
-            if isinstance(answer, Refusal):
-                result = "refused"
-                commands.refusals[answer.error.breach.name] += 1
-            return answer
-        except ApiError:
-            result = "invalid"
-            raise
-        except Exception:
-            result = "failed"
-            raise
-        finally:
-            took = time.perf_counter() - began
-            seconds.observe(took)
-            commands.results[kind, result] += 1
-            if logger.isEnabledFor(logging.INFO):
-                _log(kind, result, took, answer)
+        with traces.within(f"mutation {kind}", context.traceparent, match=match, player=context.viewer) as span:
+            trace = traces.current()
+            subject.set(Subject(match, context.viewer, trace and trace[3:35]))
+            try:
+                answer = await resolve(source, info, **arguments)
+                result = "happened"
+                if isinstance(answer, Refusal):
+                    result = "refused"
+                    commands.refusals[answer.error.breach.name] += 1
+                return answer
+            except ApiError:
+                result = "invalid"
+                raise
+            except Exception:
+                result = "failed"
+                raise
+            finally:
+                took = time.perf_counter() - began
+                seconds.observe(took)
+                commands.results[kind, result] += 1
+                traces.note(span, result=result, code=answer.error.breach.name if isinstance(answer, Refusal) else None)
+                if logger.isEnabledFor(logging.INFO):
+                    _log(kind, result, took, answer)
 
     return resolved
 

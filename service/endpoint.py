@@ -339,6 +339,7 @@ class Endpoint(GraphQL[Context, None]):
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
         context = self._new_context(request)
         context.language = language_of(request.headers)
+        context.traceparent = request.headers.get("traceparent")
         if isinstance(response, Response):
             response.headers.update(_spoken(context.language))
         return context

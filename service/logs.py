@@ -22,6 +22,8 @@ class Subject(Struct, frozen=True):
 
     match: str | None
     player: str | None
+    trace: str | None
+    """The id of the trace."""
 
 
 subject: ContextVar[Subject | None] = ContextVar("subject", default=None)
@@ -40,6 +42,7 @@ class JsonFormatter(logging.Formatter):
             "match": getattr(record, "match", about and about.match),
             "seq": getattr(record, "seq", None),
             "player": getattr(record, "player", about and about.player),
+            "trace": getattr(record, "trace", about and about.trace),
             **getattr(record, "more", {}),
             "error": self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else None,
         }

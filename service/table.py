@@ -27,6 +27,7 @@ from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll, Opening, Waiting
 from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, rolls_by_itself
+from infra import traces
 from infra.apps import User
 from infra.bus import Bus
 from infra.dice import Chains
@@ -628,8 +629,9 @@ class Table:
         """Keep what is stored now, show it to who watches here, and ring for who watches elsewhere."""
         head = done.head
         self._keep(head)
-        self.windows.extend(head.match.id, done.steps)
-        self._bus.publish(head.match.id, head.version)
+        with traces.within("ring", match=head.match.id, seq=head.version):
+            self.windows.extend(head.match.id, done.steps)
+            self._bus.publish(head.match.id, head.version)
         if head.match.settings.visibility is Visibility.PUBLIC and _is_news(done):
             self.lobby.tell(head.match.apps[head.match.first_seat is Color.BLACK])
         if head.match.settings.rated and head.match.ended:

@@ -9,11 +9,13 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from domain.match import Match
+from infra import traces
 from infra.bus import Bus
 from infra.histogram import Histogram
 from infra.log import Recorded, applied
@@ -54,13 +56,19 @@ class _Window:
         self.heard = 0
         """The newest number heard of since the last look."""
         self.failure: Exception | None = None
+        self.traces: dict[int, str] = {}
+        """The traces that the newest steps belong to, where they do."""
 
     def extend(self, steps: Iterable[Step]) -> None:
         """Take those that follow; others are known already, or something between them and these is not."""
+        trace = traces.current()
         for step in steps:
             if step.recorded.seq == self.version + 1:
                 self.steps.append(step)
                 self.version += 1
+                if trace is not None:
+                    self.traces[self.version] = trace
+                    self.traces.pop(self.version - STEPS, None)
         self.wake()
 
     def wake(self) -> None:
@@ -150,6 +158,11 @@ class Windows:
         step = window.step(seq) if window else None
         return step.recorded.at if step else None, window.version if window else seq
 
+    def trace(self, match_id: str, seq: int) -> str | None:
+        """The `traceparent` of what has made an event of a watched match known here."""
+        window = self._windows.get(match_id)
+        return window.traces.get(seq) if window else None
+
     def newest(self, match_id: str) -> Match | None:
         """A match that is watched here, as far as its window has come."""
         window = self._windows.get(match_id)
@@ -193,6 +206,10 @@ class Windows:
             window.reading = asyncio.create_task(self._read(window))
 
     async def _read(self, window: _Window) -> None:
+        with traces.within("news", match=window.match_id) if traces.current() else nullcontext():
+            await self._read_news(window)
+
+    async def _read_news(self, window: _Window) -> None:
         opened = window.version > 0  # what it begins with is no news
         try:
             await self._find_position()
