@@ -75,7 +75,14 @@ def within(name: str, parent: str | None = None, **about: Any) -> "Iterator[Span
     if _tracer is None:
         yield None
         return
-    with _tracer.start_as_current_span(name, _context(parent), attributes=_attributes(about)) as span:
+    # what an exception says may quote what a client has sent: it is for the log
+    with _tracer.start_as_current_span(
+        name,
+        _context(parent),
+        attributes=_attributes(about),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
         yield span
 
 
@@ -98,10 +105,14 @@ def below(parent: str | None) -> Iterator[None]:
         detach(token)
 
 
-def note(span: "Span | None", **about: Any) -> None:
-    """Say more of a span."""
+def note(span: "Span | None", *, failed: bool = False, **about: Any) -> None:
+    """Say more of a span, and whether what it stands for has failed."""
     if span is not None:
         span.set_attributes(_attributes(about))
+        if failed:
+            from opentelemetry.trace import StatusCode
+
+            span.set_status(StatusCode.ERROR)
 
 
 def current() -> str | None:

@@ -61,7 +61,8 @@ def observed(kind: str, resolve: Resolve) -> Resolve:
                 took = time.perf_counter() - began
                 seconds.observe(took)
                 commands.results[kind, result] += 1
-                traces.note(span, result=result, code=answer.error.breach.name if isinstance(answer, Refusal) else None)
+                code = answer.error.breach.name if isinstance(answer, Refusal) else None
+                traces.note(span, failed=result == "failed", result=result, code=code)
                 if logger.isEnabledFor(logging.INFO):
                     _log(kind, result, took, answer)
 

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import os
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import httpx2
@@ -160,6 +161,19 @@ async def test_labels_are_of_closed_lists(server: Server, guest) -> None:
     for family in now.families:
         assert family.documentation, family.name
         assert family.type != "counter" or all(s.name.endswith("_total") for s in family.samples), family.name
+
+
+async def test_what_fails_here_is_told_apart_from_what_is_refused(own_server: Server) -> None:
+    with closing(sqlite3.connect(own_server.database)) as connection:
+        connection.execute("DROP TABLE players")
+    client = Client(own_server.url)
+    answer = await client.post('mutation { registerGuest(name: "Ann") { token } }')
+    await client.close()
+    assert answer["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
+    now = await told(own_server)
+    assert now("videau_commands_total", command="registerGuest", result="failed") == 1
+    assert now("videau_errors_total", code="UNAVAILABLE") == 1
+    assert {sample[0] for sample in now.samples} >= {"videau_database_answering", "videau_clocks_overdue_seconds"}
 
 
 @pytest.fixture
