@@ -164,6 +164,7 @@ async def test_labels_are_of_closed_lists(server: Server, guest) -> None:
 
 
 async def test_what_fails_here_is_told_apart_from_what_is_refused(own_server: Server) -> None:
+    await told(own_server)  # it has started
     with closing(sqlite3.connect(own_server.database)) as connection:
         connection.execute("DROP TABLE players")
     client = Client(own_server.url)
