@@ -151,7 +151,7 @@ class Database:
     ) -> T:
         loop = asyncio.get_running_loop()
         job, answer = _Job(patience), loop.create_future()
-        began = loop.time()
+        began = time.perf_counter()
 
         def done(working: "Future[T]") -> None:
             if not loop.is_closed():
@@ -179,7 +179,7 @@ class Database:
             return await answer  # type: ignore[no-any-return]
         finally:
             timer.cancel()
-            self.seconds["read" if executor is self._readers else "write"].observe(loop.time() - began)
+            self.seconds["read" if executor is self._readers else "write"].observe(time.perf_counter() - began)
 
     def _attempt(self, engine: Engine, work: Callable[[Connection, int], T], job: _Job) -> T:
         """Do it, again while what stands in the way may pass and there is time."""

@@ -7,6 +7,7 @@ FULL, PostgreSQL with synchronous_commit on).
 
 import asyncio
 import contextvars
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -100,6 +101,7 @@ class _Queued(NamedTuple):
     append: Append
     future: "asyncio.Future[None]"
     deadline: float
+    began: float
     span: Any
 
 
@@ -475,7 +477,7 @@ class SqlStore:
             future.set_exception(Unavailable(f"{QUEUE} commands wait for the database already"))
             return future
         span = traces.begin("append", match=append.match.id, seq=append.recorded[-1].seq)
-        self._queue.append(_Queued(append, future, loop.time() + PATIENCE, span))
+        self._queue.append(_Queued(append, future, loop.time() + PATIENCE, time.perf_counter(), span))
         if self._writing is None:
             self._writing = asyncio.create_task(self._drain(), context=contextvars.Context())  # of no one request
         return future
@@ -488,22 +490,22 @@ class SqlStore:
             if not batch:
                 continue
             expiring = loop.call_at(batch[-1].deadline, self._expire)
-            began = loop.time()
+            began = time.perf_counter()  # a loop's own time has milliseconds
             shared = traces.begin("commit", links=[queued.span for queued in batch], appends=len(batch))
             try:
                 outcomes = await self._commit([queued.append for queued in batch], batch[-1].deadline - loop.time())
             except Unavailable as error:
                 outcomes = [error] * len(batch)
             expiring.cancel()
-            now = loop.time()
+            now = time.perf_counter()
             self.commits += 1
             self.appended += outcomes.count(None)
             self.batches.observe(len(batch))
             self.commit_seconds.observe(now - began)
             traces.end(shared)
-            for (_, future, deadline, span), outcome in zip(batch, outcomes, strict=True):
+            for (_, future, _, queued_at, span), outcome in zip(batch, outcomes, strict=True):
                 traces.end(span, None if outcome is None else type(outcome).__name__, shared)
-                self.append_seconds.observe(now - deadline + PATIENCE)
+                self.append_seconds.observe(now - queued_at)
                 if outcome is not None:
                     self.unwritten[_WHY.get(type(outcome), "unavailable")] += 1
                 if future.done():

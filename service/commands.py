@@ -35,6 +35,8 @@ commands = Commands()
 def observed(kind: str, resolve: Resolve) -> Resolve:
     """The resolver of a mutation, which notes what becomes of it."""
     seconds = commands.seconds[kind]
+    for each in ("happened", "refused", "invalid", "failed"):
+        commands.results[kind, each] = 0  # so that the first of them is an increase
 
     async def resolved(source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         began = time.perf_counter()

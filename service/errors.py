@@ -86,7 +86,7 @@ UNAVAILABLE = Said("the database cannot be used now: try again")
 INTERNAL = Said("something went wrong here, and it has been noted")
 
 
-told_codes = Counter[str]()
+told_codes = Counter[str](dict.fromkeys(map(str, ErrorCode), 0))
 """How often this process has told each code of an error, over HTTP and in GraphQL; refusals of commands are answers."""
 
 

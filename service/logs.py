@@ -47,7 +47,8 @@ class JsonFormatter(logging.Formatter):
             "error": self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else None,
         }
         line = json.dumps({name: value for name, value in told.items() if value is not None}, default=str)
-        return _SECRET.sub("***", line)
+        suspicious = "eyJ" in line or "://" in line or "earer " in line  # quicker than the pattern
+        return _SECRET.sub("***", line) if suspicious else line
 
 
 def log_as_json() -> None:

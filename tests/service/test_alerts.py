@@ -33,12 +33,18 @@ def asked() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def told(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of all series that a process with Redis has or may have."""
+def text(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What /metrics of a process with Redis tells."""
     server = Server(tmp_path_factory.mktemp("server"), VIDEAU_REDIS_URL=redis_server.url)
     server.start()
-    text = httpx2.get(f"{server.base}/metrics").text
+    told = httpx2.get(f"{server.base}/metrics").text
     server.kill()
+    return told
+
+
+@pytest.fixture
+def told(text: str) -> set[str]:
+    """The names of all series that it has or may have."""
     families = list(text_string_to_metric_families(text))
     return {family.name + suffix for family in families for suffix in SUFFIXES[family.type]}
 
@@ -84,6 +90,12 @@ def test_promtool_accepts_the_alerts_and_what_the_dashboard_asks(tmp_path: Path)
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(rules))
         checked = promtool("check", "rules", "--lint=all", "--lint-fatal", str(tmp_path / f"{name}.yaml"))
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.promtool
+def test_promtool_finds_nothing_wrong_with_the_metrics(text: str) -> None:
+    checked = promtool("check", "metrics", given=text)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
 @pytest.mark.promtool
@@ -133,7 +145,7 @@ def test_alerts_fire_and_do_not(tmp_path: Path) -> None:
         assert tested.returncode == 0, (name, tested.stdout, tested.stderr)
 
 
-def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+def promtool(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     program = os.environ.get("PROMTOOL") or shutil.which("promtool")
     assert program, "no promtool: it is in Debian's package prometheus, or set PROMTOOL"
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([program, *arguments], input=given, capture_output=True, text=True, timeout=60, check=False)
