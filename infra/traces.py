@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, where an endpoint for them is set; else nothing of its library is even imported.
+"""Traces by OpenTelemetry, where an endpoint for them is set; else we import nothing of its library.
 
 A command's trace goes on from the caller's (`traceparent`) to its append, to the ring, and, also in another process, to
 the delivery of its events. The commit that appends share is a trace of its own, linked to theirs.
