@@ -13,6 +13,8 @@ from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainS
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import RedisError
 
+from infra import traces
+
 Ring = Callable[[str, int], None]
 """Told of a match, and of the seq it has come to; 0 when that is not known: look at the store."""
 
@@ -118,6 +120,8 @@ class RedisBus:
         server = _Server(self, None)
         self._servers: dict[_Address, _Server] = {None: server}
         self._slots = [server] * REDIS_CLUSTER_HASH_SLOTS
+        self.sent = self.received = self.losses = 0
+        """Rings that were sent to other processes and came from them, and how often Redis was lost."""
         self._trouble = asyncio.Event()
         self._lost = False
         self._pause = _FIRST_PAUSE
@@ -126,6 +130,11 @@ class RedisBus:
     @property
     def connected(self) -> bool:
         return all(server.ready for server in self._servers.values())
+
+    @property
+    def waiting(self) -> int:
+        """Rings that have not been sent."""
+        return sum(len(server.rings) for server in self._servers.values())
 
     def start(self, ring: Ring) -> None:
         self.ring = ring
@@ -141,6 +150,8 @@ class RedisBus:
         if match_id in server.matches:
             self.ring(match_id, seq)
         server.publish(match_id, seq)
+        if parent := traces.current():
+            server.traced[match_id] = parent
 
     def subscribe(self, match_id: str) -> None:
         self._server(match_id).subscribe(match_id)
@@ -203,6 +214,7 @@ class RedisBus:
                 self.subscribe(match_id)
             for match_id in [m for m in server.rings if self._server(m) is not server]:
                 self._server(match_id).publish(match_id, server.rings.pop(match_id))
+                server.traced.pop(match_id, None)
             if address not in self._servers and server.task is not None:
                 server.task.cancel()
 
@@ -210,6 +222,7 @@ class RedisBus:
         """A server cannot be talked to, or no more."""
         if not self._lost:
             self._lost = True
+            self.losses += 1
             _log.warning("Redis is lost: %s", " ".join(str(error).split()) or f"no answer for {_TIMEOUT:g} seconds")
         self._trouble.set()
 
@@ -228,6 +241,7 @@ class _Server:
     def __init__(self, bus: RedisBus, address: _Address) -> None:
         self.matches: set[str] = set()  # to be subscribed to
         self.rings: OrderedDict[str, int] = OrderedDict()  # to be sent
+        self.traced: dict[str, str] = {}  # of some of them: the trace that they belong to
         self.ready = False  # whether it has answered all that was to be told when the connection began
         self.task: asyncio.Task[None] | None = None
         self._bus = bus
@@ -242,7 +256,7 @@ class _Server:
         self.rings[match_id] = max(seq, self.rings.get(match_id, 0))
         self.rings.move_to_end(match_id)
         if len(self.rings) > _KEPT:
-            self.rings.popitem(last=False)
+            self.traced.pop(self.rings.popitem(last=False)[0], None)
         self._news.set()
 
     def subscribe(self, match_id: str) -> None:
@@ -316,7 +330,13 @@ class _Server:
         if self._sent:
             return []
         self._sent.extend(self.rings.popitem(last=False) for _ in range(min(_BATCH, len(self.rings))))
-        return [(f"{self._sharded}PUBLISH", _CHANNEL + match_id, seq) for match_id, seq in self._sent]
+        command = f"{self._sharded}PUBLISH"
+        return [(command, _CHANNEL + match_id, self._message(match_id, seq)) for match_id, seq in self._sent]
+
+    def _message(self, match_id: str, seq: int) -> str | int:
+        """The number; and where traces are on, a space and the `traceparent` of whoever rings."""
+        parent = self.traced.pop(match_id, None) if self.traced else None
+        return f"{seq} {parent}" if parent else seq
 
     async def _receive(self, connection: Any) -> None:
         for number in count(1):
@@ -331,11 +351,15 @@ class _Server:
                     self._bus.succeeded()
                 case int():
                     self._sent.popleft()
+                    self._bus.sent += 1
                     if not self._sent:
                         self._news.set()
-                case [b"message" | b"smessage", bytes(channel), bytes(seq)]:
+                case [b"message" | b"smessage", bytes(channel), bytes(message)]:
+                    self._bus.received += 1
+                    seq, _, parent = message.partition(b" ")
                     if (match_id := _match_id(channel)) in self.matches:
-                        self._bus.ring(match_id, int(seq) if seq.isdigit() and len(seq) < 20 else 0)
+                        with traces.below(parent.decode(errors="replace") or None):
+                            self._bus.ring(match_id, int(seq) if seq.isdigit() and len(seq) < 20 else 0)
                 case [b"subscribe" | b"ssubscribe", bytes(channel), _]:
                     match_id = _match_id(channel)
                     self._subscribed[match_id] = True

@@ -17,6 +17,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.pool import NullPool
 
+from infra.histogram import Histogram
+
 T = TypeVar("T")
 
 PATIENCE = 5.0
@@ -98,7 +100,7 @@ class Database:
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.name = url.database or "" if self.is_sqlite else url.set(drivername="postgresql").render_as_string()
         arguments = {"timeout": 3, "check_same_thread": False} if self.is_sqlite else _POSTGRES
-        self._engine = create_engine(url, connect_args=arguments, poolclass=NullPool)
+        self._engine = create_engine(url, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
         if self.is_sqlite:
             event.listen(self._engine, "connect", _configure)
             event.listen(self._engine, "begin", _begin)
@@ -108,6 +110,8 @@ class Database:
         self._of_thread = threading.local()
         self.answering = True
         """Whether it did when it was last asked."""
+        self.seconds = {"read": Histogram(), "write": Histogram()}
+        """How long each piece of work took, its waiting for a thread included."""
         self._open: set[Connection] = set()
 
     @property
@@ -147,6 +151,7 @@ class Database:
     ) -> T:
         loop = asyncio.get_running_loop()
         job, answer = _Job(patience), loop.create_future()
+        began = time.perf_counter()
 
         def done(working: "Future[T]") -> None:
             if not loop.is_closed():
@@ -174,6 +179,7 @@ class Database:
             return await answer  # type: ignore[no-any-return]
         finally:
             timer.cancel()
+            self.seconds["read" if executor is self._readers else "write"].observe(time.perf_counter() - began)
 
     def _attempt(self, engine: Engine, work: Callable[[Connection, int], T], job: _Job) -> T:
         """Do it, again while what stands in the way may pass and there is time."""

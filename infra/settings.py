@@ -51,6 +51,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long idempotency keys are remembered at least."""
     absence_seconds: int = 900
     """How long a player must stay away from a match without a clock for the opponent to claim it."""
+    log: str = "text"
+    """How the process says what it has to: `text`, or `json` with a line for each command."""
     rate_player: Rate | None = Rate(1_000, 20)
     rate_app: Rate | None = Rate(50_000, 20)
     rate_address: Rate | None = Rate(600, 20)
@@ -87,6 +89,8 @@ class Settings(Struct, frozen=True, kw_only=True):
                 value = _READ[name](name, str(value))
             values[name] = value
         settings = cls(**values)  # type: ignore[arg-type]
+        if settings.log not in ("text", "json"):
+            raise SettingsError(f"VIDEAU_LOG is {settings.log!r}; it is text or json")
         for name in ("secret", "dice_secret", "signing_key"):
             if (given_secret := getattr(settings, name)) is not None:
                 _secrets(name, f"VIDEAU_{name.upper()}", given_secret.split(","))
@@ -102,10 +106,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def database(self) -> str:
         """What to call the database: its file, or its URL without the password."""
-        return self.url.database or "" if self._file else self.url.set(drivername="postgresql").render_as_string()
+        return self.url.database or "" if self.file else self.url.set(drivername="postgresql").render_as_string()
 
     @property
-    def _file(self) -> Path | None:
+    def file(self) -> Path | None:
+        """The SQLite file; None with PostgreSQL."""
         return Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
 
     def _check(self) -> None:
@@ -129,18 +134,22 @@ class Settings(Struct, frozen=True, kw_only=True):
             except ValueError as error:
                 raise SettingsError(f"VIDEAU_REDIS_URL is {_shown(self.redis_url)!r}: {error}") from error
 
+    def secret_file(self, name: str) -> Path | None:
+        """Where a secret that is not given is kept; None if it must be given."""
+        return self.file and self.file.with_name(f"{self.file.name}.{name.replace('_', '-')}")
+
     def kept(self, name: str) -> tuple[str, ...]:
         """All of `secret`, `dice_secret` or `signing_key`, the one in use first: as given, else kept beside the SQLite
         file, one a line, and made once. Raises SettingsError."""
         given: str | None = getattr(self, name)
         if given is not None:
             return _secrets(name, f"VIDEAU_{name.upper()}", given.split(","))
-        if self._file is None:
+        path = self.secret_file(name)
+        if path is None:
             raise SettingsError(
                 f"VIDEAU_{name.upper()} is not set; with PostgreSQL it must be, the same for every process: "
                 "`openssl rand -hex 32` makes one"
             )
-        path = self._file.with_name(f"{self._file.name}.{name.replace('_', '-')}")
         try:
             with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
                 file.write(secrets.token_hex(32))

@@ -6,6 +6,9 @@ FULL, PostgreSQL with synchronous_commit on).
 """
 
 import asyncio
+import contextvars
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,9 +23,11 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from sqlmodel import SQLModel
 
 from domain.board import Color
+from infra import traces
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.apps import AppStore
 from infra.database import PATIENCE, Damaged, Database, Unavailable
+from infra.histogram import Histogram
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time, replay
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
 from infra.tables import (
@@ -51,6 +56,8 @@ BATCH = 256
 
 QUEUE = 10_000
 """Appends that wait for their commit at most; more are told that the database is unavailable."""
+
+_WHY = {Conflict: "conflict", KeyTaken: "key_taken"}
 
 PAGE = 500
 """Records that are held in memory when a log is read through."""
@@ -97,6 +104,8 @@ class _Queued(NamedTuple):
     append: Append
     future: "asyncio.Future[None]"
     deadline: float
+    began: float
+    span: Any
 
 
 class SqlStore:
@@ -124,6 +133,12 @@ class SqlStore:
         self._writing: asyncio.Task[None] | None = None
         self.commits = self.appended = 0
         """Commits so far, and the appends that shared them."""
+        self.batches = Histogram((1, 2, 4, 8, 16, 32, 64, 128, BATCH))
+        """How many appends each commit was tried with."""
+        self.commit_seconds, self.append_seconds = Histogram(), Histogram()
+        """How long each commit took, and each append from when it was queued until it was answered."""
+        self.unwritten = Counter[str]()
+        """Appends that were not written, by why."""
 
     @property
     def database(self) -> Database:
@@ -497,11 +512,13 @@ class SqlStore:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         if len(self._queue) >= QUEUE:
+            self.unwritten["queue_full"] += 1
             future.set_exception(Unavailable(f"{QUEUE} commands wait for the database already"))
             return future
-        self._queue.append(_Queued(append, future, loop.time() + PATIENCE))
+        span = traces.begin("append", match=append.match.id, seq=append.recorded[-1].seq)
+        self._queue.append(_Queued(append, future, loop.time() + PATIENCE, time.perf_counter(), span))
         if self._writing is None:
-            self._writing = asyncio.create_task(self._drain())
+            self._writing = asyncio.create_task(self._drain(), context=contextvars.Context())  # of no one request
         return future
 
     async def _drain(self) -> None:
@@ -512,14 +529,24 @@ class SqlStore:
             if not batch:
                 continue
             expiring = loop.call_at(batch[-1].deadline, self._expire)
+            began = time.perf_counter()  # a loop's own time has milliseconds
+            shared = traces.begin("commit", links=[queued.span for queued in batch], appends=len(batch))
             try:
                 outcomes = await self._commit([queued.append for queued in batch], batch[-1].deadline - loop.time())
             except Unavailable as error:
                 outcomes = [error] * len(batch)
             expiring.cancel()
+            now = time.perf_counter()
             self.commits += 1
             self.appended += outcomes.count(None)
-            for (_, future, _), outcome in zip(batch, outcomes, strict=True):
+            self.batches.observe(len(batch))
+            self.commit_seconds.observe(now - began)
+            traces.end(shared)
+            for (_, future, _, queued_at, span), outcome in zip(batch, outcomes, strict=True):
+                traces.end(span, None if outcome is None else type(outcome).__name__, shared)
+                self.append_seconds.observe(now - queued_at)
+                if outcome is not None:
+                    self.unwritten[_WHY.get(type(outcome), "unavailable")] += 1
                 if future.done():
                     continue
                 if outcome is None:
@@ -540,6 +567,7 @@ class SqlStore:
                 left += self._queue[n:]
                 break
             if queued.future.cancelled():
+                traces.end(queued.span, "cancelled")
                 continue
             if append.match.id in taken or (key and key in taken):
                 left.append(queued)
@@ -553,6 +581,8 @@ class SqlStore:
         """Those that have waited too long for their turn are told so, and will not be written."""
         for queued in self._queue:
             if not queued.future.done():
+                self.unwritten["late"] += 1
+                traces.end(queued.span, "late")
                 queued.future.set_exception(Unavailable(f"no commit for {PATIENCE:.0f} seconds"))
         self._queue.clear()
 

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from infra import traces
 from infra.bus import Bus, LocalBus, RedisBus
 from infra.dice import Chains
 from infra.settings import Settings
@@ -28,6 +29,7 @@ from service.auth import Context, Tokens
 from service.drain import Drain, Exit, Server
 from service.endpoint import Endpoint
 from service.errors import logger
+from service.metrics import Measured
 from service.problems import FORESEEN, answer_problem
 from service.rates import LEVELS, RateHeaders, address_of, rates_of
 from service.routes import routes
@@ -85,6 +87,7 @@ def create_app(settings: Settings) -> Starlette:
         await bus.close()
         await rates.buckets.close()
         await store.close()
+        await asyncio.to_thread(traces.stop)
 
     secret, *older = settings.kept("secret")
     chains, signer = Chains(*settings.kept("dice_secret")), Signer(*settings.kept("signing_key"))
@@ -108,7 +111,12 @@ def create_app(settings: Settings) -> Starlette:
             WebSocketRoute("/graphql", endpoint),
             *routes(),
         ],
-        middleware=[*_cross_origin(settings.origins), Middleware(Exit, drain), Middleware(RateHeaders)],
+        middleware=[
+            *_cross_origin(settings.origins),
+            Middleware(Measured),
+            Middleware(Exit, drain),
+            Middleware(RateHeaders),
+        ],
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
@@ -157,6 +165,7 @@ def create_server(app: ASGIApp, settings: Settings | None = None, drain: Drain |
         uvicorn.Config(
             app,
             log_level="warning",
+            log_config=None if settings and settings.log == "json" else uvicorn.config.LOGGING_CONFIG,
             headers=HEADERS,
             proxy_headers=bool(proxies),
             forwarded_allow_ips=list(proxies),

@@ -10,8 +10,9 @@ up.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -22,6 +23,8 @@ from strawberry.types.execution import ExecutionResult, PreExecutionError
 
 from domain.breach import RuleError
 from domain.match import Match
+from infra import traces
+from infra.histogram import Histogram
 from infra.store import Unavailable
 from service.auth import Context
 from service.documents import form_of
@@ -95,7 +98,8 @@ class Watcher:
                 over = await self._served_alone()
         except Exception as error:
             over = True
-            logger.error("unforeseen error of a watcher", exc_info=error)
+            about = {"match": self.audience.subscription.match_id}
+            logger.error("unforeseen error of a watcher", exc_info=error, extra=about)
         if over:
             await self.wire.writable.wait()
         self.task = None
@@ -131,7 +135,7 @@ class Watcher:
 class Audience:
     """The watchers of one execution, and its newest payloads, numbered as the events are."""
 
-    def __init__(self, house: "Audiences", subscription: "_Subscription", after: int) -> None:
+    def __init__(self, house: "Audiences", subscription: "_Subscription", after: int, known: int) -> None:
         self.house = house
         self.subscription = subscription
         self.newest = after
@@ -144,6 +148,33 @@ class Audience:
         self._watchers: dict[Watcher, None] = {}
         self._decided = asyncio.Event()
         self._playing = asyncio.create_task(self._play())
+        self._known = known
+        """The newest event when it began: those after it are news."""
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    @property
+    def behind(self) -> int:
+        """Events that this process knows and that have not been delivered."""
+        _, newest = self.subscription.context.table.windows.at(self.subscription.match_id, 0)
+        return max(newest - self.newest, 0)
+
+    def _traced(self) -> AbstractContextManager[object]:
+        """A span around the delivery of the newest event, in the trace of the command that it is of."""
+        what, seq = self.subscription, self.newest
+        trace = what.context.table.windows.trace(what.match_id, seq)
+        if trace is None:
+            return nullcontext()
+        return traces.within("deliver", trace, match=what.match_id, seq=seq, watchers=len(self))
+
+    def _delivered(self) -> None:
+        """Note how old the newest event is now that it has been written to all who could take it."""
+        what = self.subscription
+        if self.newest > self._known and self._watchers:
+            at, _ = what.context.table.windows.at(what.match_id, self.newest)
+            if at is not None:
+                self.house.delays.observe((datetime.now(UTC) - at).total_seconds())
 
     def join(self, watcher: Watcher) -> None:
         self._watchers[watcher] = None
@@ -179,12 +210,15 @@ class Audience:
                     if isinstance(result, PreExecutionError):
                         return
                     self._add(encoded(result))
-                    await self._deliver()
+                    with self._traced():
+                        await self._deliver()
+                    self._delivered()
                     if merged := self.house.merged(self):
                         self._move(merged)
                         return
         except Exception as error:
-            logger.error("unforeseen error of an audience", exc_info=error)
+            about = {"match": self.subscription.match_id}
+            logger.error("unforeseen error of an audience", exc_info=error, extra=about)
         finally:
             self.over = True
             self._decided.set()
@@ -255,9 +289,21 @@ class Audiences:
         self.turns = asyncio.Semaphore(TURNS)
         self._schema = schema
         self._audiences: dict[tuple[object, ...], Audience] = {}
+        self.delays = Histogram()
+        """How old each event was when it had been written to all of its audience."""
 
     def __len__(self) -> int:
         return len(self._audiences)
+
+    @property
+    def watchers(self) -> int:
+        """Subscriptions that share an execution."""
+        return sum(map(len, self._audiences.values()))
+
+    @property
+    def behind(self) -> int:
+        """Events that this process knows and that have not been delivered, of the audience that has the most."""
+        return max((audience.behind for audience in self._audiences.values()), default=0)
 
     async def watcher(
         self, socket: Socket, wire: BoundedWebSocket, context: Context, operation: Operation[Context, None]
@@ -277,7 +323,7 @@ class Audiences:
             return None
         seen = replace(context, viewer=_visibility(head.match, context.viewer))
         begin = after if head.version - after <= STEPS else head.version
-        audience = self._audience(_Subscription(query, name, variables, distinct, match_id, seen), begin)
+        audience = self._audience(_Subscription(query, name, variables, distinct, match_id, seen), begin, head.version)
         watcher = Watcher(audience, socket, wire, operation.id, after)
         audience.join(watcher)
         try:
@@ -310,17 +356,19 @@ class Audiences:
         match = what.context.table.windows.newest(what.match_id) if viewer else None
         if match is None or _visibility(match, viewer) == viewer:
             return None
-        return self._audience(what._replace(context=replace(what.context, viewer=None)), audience.newest)
+        return self._audience(
+            what._replace(context=replace(what.context, viewer=None)), audience.newest, audience.newest
+        )
 
     def close(self, audience: Audience) -> None:
         """Nobody joins it any more."""
         if self._audiences.get(audience.subscription.key) is audience:
             del self._audiences[audience.subscription.key]
 
-    def _audience(self, what: _Subscription, begin: int) -> Audience:
-        """The audience of a subscription; a new one begins after a number."""
+    def _audience(self, what: _Subscription, begin: int, known: int) -> Audience:
+        """The audience of a subscription; a new one begins after a number, and what comes after another is news."""
         if what.key not in self._audiences:
-            self._audiences[what.key] = Audience(self, what, begin)
+            self._audiences[what.key] = Audience(self, what, begin, known)
         return self._audiences[what.key]
 
 

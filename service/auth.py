@@ -131,6 +131,8 @@ class Context:
     address: str = ""
     """Where the caller is, as far as it counts for limits."""
     rates: Rates = UNLIMITED
+    traceparent: str | None = None
+    """The trace that the caller's request belongs to, as it says (W3C Trace Context)."""
     levels: list[Level] | None = None
     """Of an HTTP request: the buckets that it was counted in, for its response."""
 

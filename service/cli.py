@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import socket
 import sys
@@ -27,7 +28,7 @@ from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
 from domain.rules import fold
 from domain.words import Said
-from infra import migrations
+from infra import migrations, traces
 from infra.append import match_row
 from infra.apps import ISSUER, STALE_SECONDS, AppStore
 from infra.bus import LocalBus
@@ -65,8 +66,13 @@ def main() -> None:
 def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     """Serve the GraphQL API."""
     from service.app import create_app, create_server  # here, so that the other commands start faster
+    from service.logs import log_as_json
 
     settings = _settings(database_url=database_url, host=host, port=port)
+    try:
+        traces.start(os.environ)
+    except ImportError as error:
+        _fail(f"an endpoint for traces is set (OTEL_EXPORTER_OTLP_ENDPOINT), and {error}: pip install 'videau[traces]'")
     try:
         app = create_app(settings)
         SqlStore(settings.url, create=True)
@@ -82,6 +88,8 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         "Ctrl-C stops it."
     )
     sys.stdout.flush()
+    if settings.log == "json":
+        log_as_json()
     create_server(app, settings, app.state.drain).run(sockets=[bound])
 
 
@@ -356,6 +364,35 @@ def rebuild(database_url: str | None) -> None:
     )
     click.echo(f"{ratings.matches} rated matches: {ratings.changed} rows of ratings were wrong or missing")
     if rebuilt.damaged:
+        sys.exit(1)
+
+
+@main.command()
+@_database
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+def doctor(database_url: str | None, as_json: bool) -> None:
+    """Look at all that a process needs here, change nothing, and say what to mend; fails if there is anything."""
+    from service.doctor import Check, examine  # here, so that the other commands start faster
+
+    async def run() -> list[Check]:
+        found = []
+        async for check in examine(os.environ, database_url=database_url):
+            found.append(check)
+            if not as_json:
+                word = {True: "ok", False: click.style("WRONG", fg="red"), None: "-"}[check.ok]
+                click.echo(f"{word:<5}  {check.name}: {check.found}")
+                if check.mend:
+                    click.echo(f"       to mend it: {check.mend}")
+        return found
+
+    checks = asyncio.run(run())
+    well = all(check.ok is not False for check in checks)
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": well, "checks": checks}))
+    else:
+        wrong = sum(check.ok is False for check in checks)
+        click.echo("all is well" if well else f"{wrong} of {len(checks)} are wrong")
+    if not well:
         sys.exit(1)
 
 

@@ -1,10 +1,12 @@
 """Time: whose clock has run out, and what an outage gives back. One process at a time looks, each can judge."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+from infra.histogram import Histogram
 from infra.ids import new_id
 from infra.store import Unavailable
 from infra.timekeeping import BEAT, GAP, Outage, Timekeeping
@@ -33,6 +35,10 @@ class Clocks:
         """Whether it is this process that looks for clocks which have run out."""
         self.fallen = 0
         """Matches that this process has looked at because of their clock."""
+        self.overdue = 0.0
+        """For how many seconds a clock had run out at the last look that nobody had settled."""
+        self.look_seconds = Histogram()
+        """How long each look at the clocks took, with settling what was due."""
         self._keeping = keeping
         self._settle = settle
         self._outages: list[Outage] = []
@@ -114,11 +120,13 @@ class Clocks:
 
     async def _end_due(self) -> float:
         """Settle what is due, and say how many seconds there are until the next look."""
-        now = datetime.now(UTC)
+        now, began = datetime.now(UTC), time.perf_counter()
         self._failing = {id_: until for id_, until in self._failing.items() if until > now}
         soonest = await self._keeping.soonest(PAGE, self._failing)
         due = [id_ for id_, deadline in soonest if deadline <= now]
+        self.overdue = (now - soonest[0][1]).total_seconds() if due else 0.0
         await self._settle_all(due)
+        self.look_seconds.observe(time.perf_counter() - began)
         if due:
             return 0.0
         return min(LOOK, max(0.01, (soonest[0][1] - now).total_seconds())) if soonest else LOOK
@@ -139,7 +147,7 @@ class Clocks:
         outcomes = await asyncio.gather(*map(self._settle, ids), return_exceptions=True)
         for id_, outcome in zip(ids, outcomes, strict=True):
             if isinstance(outcome, BaseException):
-                logger.error("the clock of match %s cannot be settled now: %s", id_, outcome)
+                logger.error("the clock of match %s cannot be settled now: %s", id_, outcome, extra={"match": id_})
             if outcome is not True:
                 again = FORGIVEN if isinstance(outcome, BaseException) else BEAT
                 self._failing[id_] = datetime.now(UTC) + timedelta(seconds=again)

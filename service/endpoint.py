@@ -33,7 +33,7 @@ from service import limits
 from service.audience import Audiences, Watcher
 from service.auth import Context
 from service.documents import subscribes
-from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of
+from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of, told_codes
 from service.rates import LEVELS, RateLimited, extensions
 from service.schema import schema
 from service.trusted import TrustedDocuments
@@ -107,9 +107,11 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
                     await self.context.rates.take_connection(self.context.address)
                     await self.context.enter(_authorization(read.payload or {}))
             except RateLimited as error:
+                told_codes[error.code] += 1
                 await self._close(4429, f"{error.code}: {tell(self.context.language, error.code, error.said)}")
                 return
             except ApiError as error:
+                told_codes[error.code] += 1
                 reason = f"{error.code}: {tell(self.context.language, error.code, error.said)}"
                 await self._close(1013 if status_of(error.code) == 503 else 4403, reason)
                 return
@@ -359,6 +361,7 @@ class Endpoint(GraphQL[Context, None]):
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
         context = self._new_context(request)
         context.language = language_of(request.headers)
+        context.traceparent = request.headers.get("traceparent")
         if isinstance(response, Response):
             response.headers.update(_spoken(context.language))
         return context

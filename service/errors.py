@@ -1,6 +1,7 @@
 """What is wrong with a request rather than with a command: GraphQL errors, each with a code from a closed list."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -95,8 +96,18 @@ UNAVAILABLE = Said("the database cannot be used now: try again")
 INTERNAL = Said("something went wrong here, and it has been noted")
 
 
+told_codes = Counter[str](dict.fromkeys(map(str, ErrorCode), 0))
+"""How often this process has told each code of an error, over HTTP and in GraphQL; refusals of commands are answers."""
+
+
 def coded(error: GraphQLError, language: Language) -> GraphQLError:
     """The error with its code, in that language; what nobody foresaw is logged, and shown without its text."""
+    told = _coded(error, language)
+    told_codes[str((told.extensions or {})["code"])] += 1
+    return told
+
+
+def _coded(error: GraphQLError, language: Language) -> GraphQLError:
     cause = error.original_error
     told: Said = Foreign(error.message)
     extensions = error.extensions or {}
@@ -121,7 +132,8 @@ def coded(error: GraphQLError, language: Language) -> GraphQLError:
         code, told = ErrorCode.QUERY_TOO_DEEP.value, Said("the query is nested too deeply")
     else:
         code, told = ErrorCode.INTERNAL.value, INTERNAL
-        logger.error("unforeseen error at %s", error.path, exc_info=cause or error)
+        # without a cause, the error would quote the document, and whatever secrets somebody has written into it
+        logger.error("unforeseen error at %s%s", error.path, "" if cause else f": {error.message}", exc_info=cause)
     return GraphQLError(
         tell(language, code, told)[:LONGEST_MESSAGE],
         nodes=error.nodes,

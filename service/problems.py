@@ -14,7 +14,7 @@ from domain.words import Foreign, Said, said
 from infra.log import Broken
 from infra.store import Unavailable
 from service import limits
-from service.errors import INTERNAL, UNAVAILABLE, ApiError, ErrorCode, logger, status_of
+from service.errors import INTERNAL, UNAVAILABLE, ApiError, ErrorCode, logger, status_of, told_codes
 from service.rates import RateLimited
 from service.words import in_language, language_of, tell
 
@@ -88,6 +88,7 @@ def problem_of(error: Exception) -> Problem:
 async def answer_problem(request: HTTPConnection, error: Exception) -> Response:
     """The response that tells an HTTP client what is wrong, in its language."""
     problem, language = problem_of(error), language_of(request.headers)
+    told_codes[str(problem.code)] += 1
     detail = tell(language, problem.code, problem.said)
     body: dict[str, object] = {
         "title": HTTPStatus(problem.status).phrase,

@@ -24,6 +24,7 @@ from domain.position import parse_position
 from infra.store import Key, Status
 from service import limits
 from service.apps import LONGEST_NAME, name_of
+from service.commands import observed
 from service.errors import ApiError, CodedStream, ErrorCode
 from service.limits import Parsing, QueryLimits, page_length
 from service.rates import limits_of
@@ -619,6 +620,12 @@ schema = _Schema(
         lambda: ValidationCache(maxsize=256),
     ],
 )
+
+_mutations = schema._schema.mutation_type
+assert _mutations is not None
+for _name, _field in _mutations.fields.items():
+    assert _field.resolve is not None
+    _field.resolve = observed(_name, _field.resolve)
 
 
 async def _act(info: Info, match_id: str, request: Request, command: MakeCommand) -> Answer:

@@ -26,6 +26,7 @@ from domain.fairness import LINKS, is_entropy
 from domain.match import Match, OnRoll, Opening, Waiting
 from domain.matchfile import ReadMatch
 from domain.rules import decide, evolve, rolls_by_itself
+from infra import traces
 from infra.apps import User
 from infra.bus import Bus
 from infra.dice import Chains
@@ -178,6 +179,8 @@ class Table:
         self.ratings = Ratings(store.database)
         self.rater = Rater(self.ratings)
         self._absence = absence
+        self.watchers = 0
+        """Who watches a match by an execution or a stream of its own."""
         self._prepared: list[str] = []
         """Ids of matches to come, whose chains are made."""
         self._pairs: dict[str, Done] = {}
@@ -632,6 +635,8 @@ class Table:
         plan = [command], head.auto_roll
         append, done = self._decided(head, Request(player=""), lambda head, dice: plan, now)
         await self._recorded(append, done)
+        about = {"match": match.id, "seq": done.head.version, "player": None}
+        logger.info("the clock is settled: %s", append.recorded[0].event.__struct_config__.tag, extra=about)
         return await self._settled(done.head) if done.head.match.deadline is not None else done.head
 
     async def _recorded(self, append: Append, done: Done) -> None:
@@ -655,8 +660,9 @@ class Table:
         """Keep what is stored now, show it to who watches here, and ring for who watches elsewhere."""
         head = done.head
         self._keep(head)
-        self.windows.extend(head.match.id, done.steps)
-        self._bus.publish(head.match.id, head.version)
+        with traces.within("ring", match=head.match.id, seq=head.version):
+            self.windows.extend(head.match.id, done.steps)
+            self._bus.publish(head.match.id, head.version)
         if head.match.settings.visibility is Visibility.PUBLIC and _is_news(done):
             self.lobby.tell(head.match.apps[head.match.first_seat is Color.BLACK])
         if head.match.settings.rated and head.match.ended:
@@ -824,10 +830,14 @@ class Table:
         head = await self.watchable(match_id, after, viewer)
         steps = self.windows.past if head.match.ended else self.windows.steps
         seated = viewer is not None and head.match.seat_of(viewer) is not None
-        with self.notices.here(match_id, viewer) if viewer and seated else nullcontext():
-            async with aclosing(steps(match_id, after)) as found:
-                async for step in found:
-                    yield step
+        self.watchers += 1
+        try:
+            with self.notices.here(match_id, viewer) if viewer and seated else nullcontext():
+                async with aclosing(steps(match_id, after)) as found:
+                    async for step in found:
+                        yield step
+        finally:
+            self.watchers -= 1
 
     async def watch_beside(self, match_id: str, viewer: str | None) -> AsyncGenerator[Notice]:
         """What is told beside the log of a match. Raises RuleError MATCH_NOT_FOUND."""

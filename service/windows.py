@@ -6,13 +6,18 @@ matches have moved on. A watcher has a cursor and no queue: who is behind the wi
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import nullcontext
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from domain.match import Match
+from infra import traces
 from infra.bus import Bus
+from infra.histogram import Histogram
 from infra.log import Recorded, applied
 from infra.store import Damaged, SqlStore, Unavailable
 from service.errors import logger
@@ -51,13 +56,19 @@ class _Window:
         self.heard = 0
         """The newest number heard of since the last look."""
         self.failure: Exception | None = None
+        self.traces: dict[int, str] = {}
+        """The traces that the newest steps belong to, where they do."""
 
     def extend(self, steps: Iterable[Step]) -> None:
         """Take those that follow; others are known already, or something between them and these is not."""
+        trace = traces.current()
         for step in steps:
             if step.recorded.seq == self.version + 1:
                 self.steps.append(step)
                 self.version += 1
+                if trace is not None:
+                    self.traces[self.version] = trace
+                    self.traces.pop(self.version - STEPS, None)
         self.wake()
 
     def wake(self) -> None:
@@ -81,6 +92,10 @@ class Windows:
         self._store = store
         self._bus = bus
         self._windows: dict[str, _Window] = {}
+        self.news_seconds = Histogram()
+        """How old an event of another process was when it was known here, where somebody watched for it."""
+        self.missed = 0
+        """How often a look at the store has found news of a watched match of which no ring had told."""
         self._polling: asyncio.Task[None] | None = None
         self._position: int | None = None
         """Where the global feed stood before any window was read, and up to where its news have been heard."""
@@ -137,6 +152,17 @@ class Windows:
                     yield last
                     await asyncio.sleep(0)
 
+    def at(self, match_id: str, seq: int) -> tuple[datetime | None, int]:
+        """When an event of a watched match was recorded, if it is one of the newest; and the newest one's number."""
+        window = self._windows.get(match_id)
+        step = window.step(seq) if window else None
+        return step.recorded.at if step else None, window.version if window else seq
+
+    def trace(self, match_id: str, seq: int) -> str | None:
+        """The `traceparent` of what has made an event of a watched match known here."""
+        window = self._windows.get(match_id)
+        return window.traces.get(seq) if window else None
+
     def newest(self, match_id: str) -> Match | None:
         """A match that is watched here, as far as its window has come."""
         window = self._windows.get(match_id)
@@ -160,7 +186,7 @@ class Windows:
         self._bus.subscribe(match_id)  # first, so that nothing falls between it and the reading
         self._look(window)
         if self._polling is None:
-            self._polling = asyncio.create_task(self._poll())
+            self._polling = asyncio.create_task(self._poll(), context=contextvars.Context())  # of no one request
         return window
 
     def _drop(self, window: _Window) -> None:
@@ -180,12 +206,23 @@ class Windows:
             window.reading = asyncio.create_task(self._read(window))
 
     async def _read(self, window: _Window) -> None:
+        with traces.within("news", match=window.match_id) if traces.current() else nullcontext():
+            await self._read_news(window)
+
+    async def _read_news(self, window: _Window) -> None:
+        opened = window.version > 0  # what it begins with is no news
         try:
             await self._find_position()
             while window.unread or window.heard > window.version:
                 window.unread, window.heard = False, 0
                 page = await self._page(window.match_id, window.last)
+                if opened:
+                    now = datetime.now(UTC)
+                    for step in page:
+                        if step.recorded.seq > window.version:
+                            self.news_seconds.observe((now - step.recorded.at).total_seconds())
                 window.extend(page)
+                opened = len(page) < PAGE or opened
                 window.unread |= len(page) == PAGE
         except Damaged as error:
             window.failure = error
@@ -217,6 +254,8 @@ class Windows:
                 logger.error("unforeseen error of a poll", exc_info=error)
                 continue
             for match_id, seq in newest.items():
+                window = self._windows.get(match_id)
+                self.missed += window is not None and max(window.version, window.heard) < seq
                 self.ring(match_id, seq)
             for window in self._windows.values():
                 self._look(window)
