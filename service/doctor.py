@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -141,11 +142,18 @@ def _secret(settings: Settings, name: str) -> str:
         assert path is not None
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise _Wrong(f"others than the service's user may read {path}", f"chmod 600 {path}")
-    if len(set(value)) < 6:
+    values = _values(value)
+    if any(len(set(each)) < 6 for each in values):
         raise _Wrong(f"it is {where}, and anybody could guess it", "`openssl rand -hex 32` makes a better one")
+    where += f", the newest of {len(values)}" if len(values) > 1 else ""
     if name == "signing_key":
-        return f"{where}; {_signs(value)}"
+        return f"{where}; {_signs(values[0])}"
     return where
+
+
+def _values(text: str | None) -> list[str]:
+    """The secrets in a setting or file, the newest first."""
+    return [value for value in (each.strip() for each in re.split(r"[,\n]", text or "")) if value]
 
 
 def _signs(seed: str) -> str:
@@ -164,7 +172,7 @@ def _together(settings: Settings) -> str:
     values: list[str] = []
     for name in ("secret", "dice_secret", "signing_key"):
         with suppress(_Wrong):
-            values += filter(None, [_value(settings, name)])
+            values += _values(_value(settings, name))
     if len(set(values)) < len(values):
         raise _Wrong("two of them are the same", "give each a value of its own: whoever learns one learns no other")
     return "each is another"
@@ -304,14 +312,14 @@ def _history(connection: Connection) -> str:
 
 def _dice(connection: Connection, settings: Settings) -> str:
     """Whether the dice's secret is the one with which the newest match was begun: if not, no match can roll on."""
-    secret = _value(settings, "dice_secret")
+    secrets = _values(_value(settings, "dice_secret"))
     query = select(_events.c.match_id, _events.c.event).where(_events.c.seq == 1)
     for match_id, event in connection.execute(query.order_by(_events.c.position.desc()).limit(NEWEST)):
         with suppress(ValueError):
             created = decode_event(event)
             if not isinstance(created, Created) or not created.commitment or created.imported:
                 continue
-            if secret is not None and Chains(secret).commitment(match_id, 0) == created.commitment:
+            if any(Chains(secret).commitment(match_id, 0) == created.commitment for secret in secrets):
                 return "the dice's secret is the one of the newest match"
             raise _Wrong(
                 f"the dice's secret is not the one with which match {match_id} began: it cannot be rolled in",

@@ -21,8 +21,8 @@ from tests.redis import RedisServer, redis_cluster
 from tests.server import Server, free_port, run_videau
 
 GOOD = {
-    "VIDEAU_SECRET": "a secret of the doctor's tests, 1",
-    "VIDEAU_DICE_SECRET": "a secret of the doctor's tests, 2",
+    "VIDEAU_SECRET": "a secret of the doctor's tests: 1",
+    "VIDEAU_DICE_SECRET": "a secret of the doctor's tests: 2",
     "VIDEAU_SIGNING_KEY": "0123456789abcdef" * 4,
 }
 
