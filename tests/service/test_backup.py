@@ -96,12 +96,11 @@ def test_other_databases_are_told_what_to_do(postgres: PostgresServer, tmp_path:
 TAMPERED = {
     # a statement about one match, and what is told
     "an event": (
-        "UPDATE events SET event = replace(event, 'white', 'black') WHERE seq = 4 AND match_id = ?",
+        "UPDATE events SET event = replace(event, 'true', 'false') WHERE seq = 4 AND match_id = ?",
         "wrong from",
     ),
     "a hash": ("UPDATE events SET hash = '00' WHERE seq = 4 AND match_id = ?", "wrong from seq 4"),
     "a row": ("UPDATE matches SET white_score = 2 WHERE id = ?", "lists say something else"),
-    "no row": ("DELETE FROM matches WHERE id = ?", "lists say something else"),
     "a feed that ends too early": ("DELETE FROM events WHERE match_id = ?", "the feed is at position"),
 }
 
