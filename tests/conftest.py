@@ -39,7 +39,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores, since tests wait for servers; none for one file, which is done before they are up."""
+    """One more than there are cores, since tests wait for servers; none for one file: it is done before they are up."""
     alone = len(config.args) == 1 and (config.invocation_params.dir / config.args[0].split("::")[0]).is_file()
     return 0 if alone else (os.cpu_count() or 1) + 1
 

@@ -35,7 +35,7 @@ from infra.dice import Chains
 from infra.log import GENESIS, decode_event, encode_event, encode_line, encode_time, record, verify
 from infra.matchfiles import read_file
 from infra.store import Append, SqlStore
-from tests.bench import appends, fanout, processes, tokens
+from tests.bench import appends, fanout, lobby, processes, tokens
 from tests.bench.light import MOVE, ROLL, Connection, print_table
 from tests.server import Server
 
@@ -49,7 +49,7 @@ ROUNDS = 3
 def main() -> None:
     """Measure, then print the table."""
     rows = [*legal_play_rows(), fold_row(), *log_rows(), import_row(), http_row(), *tokens.rows()]
-    print_table([*rows, *appends.rows(), *processes.rows(), *fanout.rows()])
+    print_table([*rows, *lobby.rows(), *appends.rows(), *processes.rows(), *fanout.rows()])
 
 
 # legal plays
