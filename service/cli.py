@@ -31,7 +31,6 @@ from domain.words import Said
 from infra import migrations, traces
 from infra.append import match_row
 from infra.apps import ISSUER, STALE_SECONDS, AppStore
-from infra.bus import LocalBus
 from infra.dice import Chains
 from infra.keys import AppKey, BadKeys, check_set, check_url, fetch, read_keys, read_published, write_keys
 from infra.log import Broken, Recorded, applied, encode_time, event_schema, signed_head, verify
@@ -42,7 +41,6 @@ from infra.settings import Settings, SettingsError
 from infra.signing import Signer
 from infra.store import Rebuilt, SqlStore, Unavailable
 from infra.tables import AppRow, DocumentRow
-from service.table import Table
 
 T = TypeVar("T")
 
@@ -165,7 +163,9 @@ def show(position: str) -> None:
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def import_files(database_url: str | None, files: tuple[Path, ...]) -> None:
     """Store the matches in FILES: .mat, GNU Backgammon's .sgf, or our own NDJSON. Each is whole, or not stored."""
-    from service import limits  # here, so that the other commands start faster
+    from infra.bus import LocalBus  # here, so that the other commands start faster
+    from service import limits
+    from service.table import Table
 
     settings = _settings(database_url=database_url)
     told: list[str] = []
