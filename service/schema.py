@@ -1,4 +1,4 @@
-"""The GraphQL API: queries, the nine mutations of play, and the live log."""
+"""The GraphQL API: queries, mutations (a command each), and what can be watched."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -317,7 +317,7 @@ class Query:
         return [Code(code=name, message=code_message(spoken, name)) for name in names]
 
 
-@strawberry.type(description="What can be done. Each of the nine commands answers what happened, or why nothing did.")
+@strawberry.type(description="What can be done. Each command answers what happened, or why nothing did.")
 class Mutation:
     @strawberry.mutation(description="Become a player, by name alone.")
     async def register_guest(
