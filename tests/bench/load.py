@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count, cycle
@@ -64,8 +64,8 @@ class Sample(NamedTuple):
 class Load:
     """The players, and what became of their commands."""
 
-    def __init__(self, urls: Sequence[str], tables: int, rate: float, length: int) -> None:
-        """`rate`: commands a second of all tables together; 0 is as fast as they are answered."""
+    def __init__(self, urls: Sequence[str], tables: int, rate: float, settings: dict[str, Any]) -> None:
+        """`rate`: commands a second of all tables; 0 is as fast as they are answered. `settings`: of each match."""
         self.delays = Delays()
         self.results: Counter[str] = Counter()
         """How often a command was answered so: `happened`, or the code of a refusal."""
@@ -78,7 +78,7 @@ class Load:
         self.slots: list[Game] = []
         self.changed: Callable[[int, str], None] = lambda slot, match_id: None
         """Called when another match is played in a slot."""
-        self._urls, self._tables, self._rate, self._length = urls, tables, rate, length
+        self._urls, self._tables, self._rate, self._settings = urls, tables, rate, settings
         self._chance = random.Random(1)
         self._keys = count()
         self._run = f"{time.time():.0f}"
@@ -134,7 +134,7 @@ class Load:
     async def _begin(self) -> Game:
         white, black = self._chance.sample(self._guests, 2)
         now = time.monotonic()
-        created = await self._do(white, "createMatch", now, settings={"length": self._length})
+        created = await self._do(white, "createMatch", now, settings=self._settings)
         joined = await self._do(black, "joinMatch", time.monotonic(), id=created["match"]["id"])
         return Game(white, black, joined["match"])
 
@@ -142,7 +142,7 @@ class Load:
         """The answer to a command, however often it must be sent for it."""
         variables["key"] = f"load-{self._run}-{next(self._keys)}"
         while True:
-            answer = (await self._post(MUTATIONS[verb], variables, player))["answer"]
+            answer: dict[str, Any] = (await self._post(MUTATIONS[verb], variables, player))["answer"]
             code = answer.get("code", "happened")
             if code not in AGAIN:
                 break
@@ -162,7 +162,7 @@ class Load:
             pause = 0.1
             try:
                 status, answer = await next(self._turns).ask(
-                    "POST", "/graphql", token=player and player.token, body=body, patience=PATIENCE
+                    "POST", "/graphql", token=player.token if player else None, body=body, patience=PATIENCE
                 )
             except Lost as error:
                 self.losses[type(error).__name__] += 1
@@ -172,8 +172,8 @@ class Load:
                 if not errors:
                     data: dict[str, Any] = told["data"]
                     return data
-                for error in errors:
-                    extensions = error.get("extensions", error)
+                for each in errors:
+                    extensions = each.get("extensions", each)
                     assert extensions["code"] in AGAIN, (status, told)
                     self.losses[extensions["code"]] += 1
                     pause = max(pause, extensions.get("retryAfter", 0))
@@ -197,7 +197,7 @@ class Load:
 
     async def sample(self) -> Sample:
         """What the processes say now."""
-        sums: Counter[str] = Counter()
+        sums: defaultdict[str, float] = defaultdict(float)
         for wire in self._wires:
             status, text = await wire.ask("GET", "/metrics", patience=PATIENCE)
             assert status == 200, status
@@ -248,13 +248,13 @@ async def put(
     watchers: int,
     rate: float,
     seconds: float,
-    length: int,
+    settings: dict[str, Any],
     cuts: float,
     every: float,
     used: Callable[[], dict[str, float]] = dict,
 ) -> Outcome:
     """A load on the service at these addresses. `used` says what programs beside the service have used of a CPU."""
-    load = Load(urls, matches, rate, length)
+    load = Load(urls, matches, rate, settings)
     with load.connected():
         before = await load.sample()
         samples = [(0.0, before)]
@@ -333,8 +333,7 @@ def told(outcome: Outcome) -> Iterator[str]:
     yield "| after s | memory, MiB | open files | tasks | watchers | audiences | matches watched |"
     yield "|---|---|---|---|---|---|---|"
     for after, sample in outcome.samples:
-        figures = (f"{sample.memory:.1f}", *map(str, sample[2:]))
-        yield f"| {after:.0f} | " + " | ".join(figures) + " |"
+        yield f"| {after:.0f} | {sample.memory:.1f} | " + " | ".join(map(str, sample[2:])) + " |"
     if growth := _growth(outcome.samples[1:-1]):
         yield growth
 
@@ -354,7 +353,7 @@ def _growth(samples: Sequence[tuple[float, Sample]]) -> str | None:
 
 def programs() -> dict[str, float]:
     """Seconds of CPU that programs which were started from here have used, but for the service itself."""
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             name, times = process.name(), process.cpu_times()
@@ -371,10 +370,12 @@ def programs() -> dict[str, float]:
 @click.option("--rate", default=100.0, help="Commands a second; 0 is as fast as they are answered.")
 @click.option("--seconds", default=60.0)
 @click.option("--length", default=3, help="Points of a match: another begins when one is over.")
+@click.option("--start", help="The XGID of a position that matches start from, as near their end as you like.")
 @click.option("--cuts", default=5.0, help="How many watchers a second are cut off, and go on from where they were.")
-def main(urls: tuple[str, ...], number: int, **given: Any) -> None:
+def main(urls: tuple[str, ...], number: int, length: int, start: str | None, **given: Any) -> None:
     """Put a load on the service, at a rate, with watchers, and say how it went."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    given["settings"] = {"length": length, **({"sandbox": {"start": start}} if start else {})}
     with ExitStack() as stack:
         if not urls:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
