@@ -13,6 +13,7 @@ from graphql import ASTValidationRule
 from strawberry import ID
 from strawberry.extensions import AddValidationRules, MaxTokensLimiter, ValidationCache
 from strawberry.schema.config import StrawberryConfig
+from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from domain.board import Color, Dice
 from domain.breach import Breach, RuleError
@@ -600,6 +601,14 @@ class _RefusalHandler(strawberry.ExceptionHandler[RuleError | Refused, Refusal])
 _RULES: list[type[ASTValidationRule]] = [QueryLimits]
 
 
+class _Execution(StrawberryGraphQLCoreExecutionContext):
+    """An execution that is gone with its answer: in no cycle, which only a collection would find."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.async_helpers = None  # type: ignore[assignment]  # methods of its own; no resolver of ours asks for them
+
+
 class _Schema(strawberry.Schema):
     def process_errors(self, errors: Any, execution_context: Any = None) -> None:
         """Nothing: `coded` logs what is unforeseen, and the rest is for the client."""
@@ -611,6 +620,7 @@ schema = _Schema(
     subscription=Subscription,
     types=EVENT_TYPES,
     config=StrawberryConfig(auto_camel_case=True),
+    execution_context_class=_Execution,
     exception_handlers=[_RefusalHandler()],
     extensions=[
         CodedStream,

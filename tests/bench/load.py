@@ -71,6 +71,8 @@ class Load:
         """How often a command was answered so: `happened`, or the code of a refusal."""
         self.losses: Counter[str] = Counter()
         """How often a command was sent again, by why."""
+        self.unsent = 0
+        """How many commands were due, and could not be sent in time since those before were not answered."""
         self.calls: dict[str, list[Call]] = {}
         """All that was answered about each match, of the answers only what the proof needs."""
         self.counting = False
@@ -118,6 +120,9 @@ class Load:
             if pause:
                 due += self._chance.expovariate(1 / pause)
                 await asyncio.sleep(max(0.0, min(due, until) - time.monotonic()))
+                if due < until <= time.monotonic():
+                    self.unsent += 1 + int((until - due) / pause)
+                    return
             else:
                 due = time.monotonic()
             if due >= until:
@@ -318,7 +323,7 @@ def told(outcome: Outcome) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(f"{1e3 * each:.1f}" for each in (*figures, delays.most)) + " |"
     yield ""
     yield f"{commands:,} commands, {commands / seconds:,.1f} a second: {_counts(load.results)}"
-    yield f"sent again: {_counts(load.losses)}"
+    yield f"sent again: {_counts(load.losses)}; due, but never sent: {load.unsent:,}"
     yield (
         f"{watched.deliveries:,} deliveries, about {watched.deliveries / seconds:,.0f} a second; "
         f"lines cut by us: {watched.cut_by_us:,}, by them: {_counts(watched.cut_by_them)}"
