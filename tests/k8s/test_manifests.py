@@ -43,7 +43,7 @@ OVERLAYS: dict[str, tuple[str, list[str]]] = {
 
 KUBECTL = shutil.which("kubectl") or str(Path(sys.executable).with_name("kubectl"))
 
-SCHEMAS = {path.stem: json.loads(path.read_text()) for path in Path(__file__).with_name("schemas").iterdir()}
+SCHEMAS = {path.stem: json.loads(path.read_text()) for path in Path(__file__).with_name("schemas").glob("*.json")}
 """Of kinds that are no part of Kubernetes. What they do not name is refused; they know no rule between fields (CEL)."""
 
 ACCEPTED = {
