@@ -201,6 +201,33 @@ def test_the_policy_linter_finds_what_is_wrong(tmp_path: Path) -> None:
     assert len(faults(manifests, tmp_path) - ACCEPTED) >= 5
 
 
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def test_names_labels_and_networks_are_what_an_api_server_takes(manifests: list[Manifest]) -> None:
+    """It looks at them closer than the schemas do."""
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        assert NAME.fullmatch(metadata["name"])
+        assert len(metadata["name"]) <= 63
+        for key, value in [*metadata.get("labels", {}).items(), *metadata.get("annotations", {}).items()]:
+            prefix, _, name = key.rpartition("/")
+            assert LABEL.fullmatch(name), key
+            assert not prefix or NAME.fullmatch(prefix), key
+            assert key in metadata.get("annotations", {}) or LABEL.fullmatch(value), value
+    for pod in pods(manifests):
+        for name in port_names(pod):
+            assert re.fullmatch("(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?", name), name
+    for policy in of_kind(manifests, "NetworkPolicy"):
+        for rule in [*policy["spec"].get("egress", ()), *policy["spec"].get("ingress", ())]:
+            for peer in [*rule.get("to", ()), *rule.get("from", ())]:
+                block = peer.get("ipBlock", {})
+                for each in block.get("except", ()):
+                    within: Any = ipaddress.ip_network(block["cidr"])
+                    assert within.supernet_of(ipaddress.ip_network(each)), each
+
+
 def test_every_component_is_tried() -> None:
     used = {each for _, components in OVERLAYS.values() for each in components}
     for overlay in (K8S / "overlays").iterdir():
