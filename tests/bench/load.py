@@ -249,6 +249,7 @@ class Outcome(NamedTuple):
 async def put(
     urls: Sequence[str],
     *,
+    watch_at: Sequence[str] = (),
     matches: int,
     watchers: int,
     rate: float,
@@ -264,9 +265,14 @@ async def put(
         before = await load.sample()
         samples = [(0.0, before)]
         await load.open()
-        command = [sys.executable, "-m", "tests.bench.load_watchers", str(watchers), str(cuts), str(matches), *urls]
+        command = [sys.executable, "-m", "tests.bench.load_watchers", str(watchers), str(cuts), str(matches)]
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=2**30, cwd=Path(__file__).parents[2]
+            *command,
+            *(watch_at or urls),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            limit=2**30,
+            cwd=Path(__file__).parents[2],
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -369,6 +375,7 @@ def programs() -> dict[str, float]:
 
 @click.command()
 @click.option("--at", "urls", multiple=True, help="An address of a service that runs; else processes are started here.")
+@click.option("--watch-at", multiple=True, help="Where those who watch are, if elsewhere.")
 @click.option("--processes", "number", default=1, help="How many are started, over a PostgreSQL and a Redis of theirs.")
 @click.option("--matches", default=100)
 @click.option("--watchers", default=1_000)
