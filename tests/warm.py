@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -113,10 +114,12 @@ def _wait_to_be_run() -> None:
         import_module(name)
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who say how the others end
     channel = socket.socket(fileno=os.dup(0))
     while True:
         begun, files, _, _ = socket.recv_fds(channel, 1, 3)
+        with suppress(ChildProcessError):  # those who have said how the others ended
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if not begun:
             os._exit(0)
         with channel.makefile("rb") as rest:
@@ -127,7 +130,6 @@ def _wait_to_be_run() -> None:
             os.close(file)
     channel.close()
     stdout, stderr, told = files
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if pid := os.fork():
         os.close(stdout)
         os.close(stderr)
