@@ -14,7 +14,7 @@ COPY domain domain
 COPY infra infra
 COPY service service
 # the exact versions of pyproject.toml; the package itself is built, not linked
-RUN /tools/bin/uv sync --no-cache --no-default-groups --no-editable --compile-bytecode
+RUN /tools/bin/uv sync --no-cache --no-default-groups --extra traces --no-editable --compile-bytecode
 
 FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="videau" \

@@ -165,6 +165,7 @@ def create_server(app: ASGIApp, settings: Settings | None = None, drain: Drain |
         uvicorn.Config(
             app,
             log_level="warning",
+            access_log=False,
             log_config=None if settings and settings.log == "json" else uvicorn.config.LOGGING_CONFIG,
             headers=HEADERS,
             proxy_headers=bool(proxies),

@@ -19,8 +19,7 @@ from graphql import (
 )
 from msgspec import Struct
 
-from service import limits
-from service.limits import Parsing
+from service.limits import parsed
 
 FIELD = "matchEvents"
 
@@ -57,14 +56,11 @@ class Form(Struct, frozen=True):
         return None
 
 
-_parse = Parsing(maxsize=256).cached_parse_document
-
-
 @lru_cache(256)
 def form_of(query: str, operation_name: str | None) -> Form | None:
     """The form of a document that is one such subscription and nothing else; whether it is valid is not asked here."""
     try:
-        document = _parse(query, max_tokens=limits.QUERY_TOKENS)
+        document = parsed(query)
     except (GraphQLError, RecursionError):
         return None
     operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
@@ -99,7 +95,7 @@ def form_of(query: str, operation_name: str | None) -> Form | None:
 def subscribes(query: str) -> bool:
     """Whether a document has a subscription, whatever else; one that cannot be read has none."""
     try:
-        definitions = _parse(query, max_tokens=limits.QUERY_TOKENS).definitions
+        definitions = parsed(query).definitions
     except (GraphQLError, RecursionError):
         return False
     return any(

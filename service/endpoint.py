@@ -12,7 +12,6 @@ import starlette.websockets
 from cross_web import HTTPException
 from graphql import GraphQLError
 from msgspec import Struct
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -54,6 +53,9 @@ class _Payload(Struct):
     operation_name: str | None = msgspec.field(name="operationName", default=None)
     extensions: dict[str, Any] | None = None
     document_id: Any = msgspec.field(name="documentId", default=None)
+
+
+_payload = msgspec.json.Decoder(_Payload).decode
 
 
 class _Subscribe(Struct, tag_field="type", tag="subscribe"):
@@ -313,9 +315,7 @@ class Endpoint(GraphQL[Context, None]):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        language = language_of(Headers(scope=scope))
-        headers = [(name, value.lower() if name == b"content-type" else value) for name, value in scope["headers"]]
-        request = Request({**scope, "headers": headers}, _bounded(receive))
+        request = Request(scope, _bounded(receive))
         try:
             check_encoding(request)
             response = await self.run(request)
@@ -325,16 +325,17 @@ class Endpoint(GraphQL[Context, None]):
             too_large = ApiError(
                 ErrorCode.BODY_TOO_LARGE, "a request's body has at most {most} bytes", most=limits.BODY_BYTES
             )
-            response = await self._refusal(request, 413, too_large, language)
+            response = await self._refusal(request, 413, too_large)
         except ApiError as error:
-            response = await self._refusal(request, 415, error, language)
+            response = await self._refusal(request, 415, error)
         except HTTPException as error:
             unclear = ApiError(ErrorCode.BAD_REQUEST, Foreign(error.reason))
-            response = await self._refusal(request, error.status_code, unclear, language)
+            response = await self._refusal(request, error.status_code, unclear)
         await response(scope, receive, send)
 
-    async def _refusal(self, request: Request, status: int, error: ApiError, language: Language) -> Response:
+    async def _refusal(self, request: Request, status: int, error: ApiError) -> Response:
         """The answer to what is no operation; it counts all the same, for nobody may send that without end."""
+        language = language_of(request.headers)
         headers = _spoken(language)
         context = self._new_context(request)
         if not request.scope.get(LEVELS):
@@ -367,17 +368,25 @@ class Endpoint(GraphQL[Context, None]):
         return context
 
     def should_render_graphql_ide(self, request: Any) -> bool:
-        by_hash = "documentId" in request.query_params or "extensions" in request.query_params
-        return not by_hash and super().should_render_graphql_ide(request)
+        if request.method != "GET" or "documentId" in request.query_params or "extensions" in request.query_params:
+            return False
+        return super().should_render_graphql_ide(request)
 
-    async def parse_http_body(self, request: Any) -> GraphQLRequestData | list[GraphQLRequestData]:
-        """As it is, with the `documentId` of a request without a query among its extensions."""
-        data = await super().parse_http_body(request)
-        if isinstance(data, GraphQLRequestData) and data.query is None:
-            read = request.query_params if request.method == "GET" else self.parse_json(await request.get_body())
-            if (document_id := read.get("documentId")) is not None:
-                data.extensions = {**(data.extensions or {}), "documentId": document_id}
-        return data
+    async def parse_http_body(self, request: Any) -> GraphQLRequestData:
+        """The operation that is asked for, with the `documentId` of one without a query among its extensions."""
+        try:
+            if request.method == "GET":
+                read = msgspec.convert(self.parse_query_params(request.query_params), _Payload)
+            elif "application/json" in (request.content_type or "").partition(";")[0].lower():
+                read = _payload(await request.get_body())
+            else:
+                raise HTTPException(400, "The request body is JSON: send it as application/json")
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise HTTPException(400, f"Unable to read the request: {error}") from error
+        given = read.extensions
+        if read.query is None and read.document_id is not None:
+            given = {**(given or {}), "documentId": read.document_id}
+        return GraphQLRequestData(read.query, read.variables, read.operation_name, given)
 
     async def execute_operation(self, *args: Any, **kwargs: Any) -> Any:
         request, context = kwargs["request"], kwargs["context"]
@@ -449,12 +458,6 @@ class Endpoint(GraphQL[Context, None]):
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise json.JSONDecodeError(str(error), "", 0) from error
-
-    def parse_json(self, data: str | bytes) -> Any:
-        parsed = super().parse_json(data)
-        if not isinstance(parsed, dict | list):
-            raise HTTPException(400, "The request body is a JSON object with a `query`")
-        return parsed
 
     def encode_json(self, data: object) -> str:
         return msgspec.json.encode(data).decode()

@@ -2,14 +2,11 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
 from enum import StrEnum
 
 from graphql import GraphQLError, GraphQLSyntaxError
 from strawberry.exceptions import MissingQueryError
-from strawberry.extensions import SchemaExtension
 from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
-from strawberry.types import ExecutionResult, StreamExecutionResult
 
 from domain.breach import RuleError
 from domain.words import Foreign, Said, said
@@ -157,12 +154,3 @@ def is_ambiguous(error: GraphQLError) -> bool:
 def coded_all(errors: list[GraphQLError], language: Language) -> list[GraphQLError]:
     """The first errors, each with its code, in that language."""
     return [coded(error, language) for error in errors[:MOST_ERRORS]]
-
-
-class CodedStream(SchemaExtension):
-    """Gives the errors of websocket operations their codes; the endpoint does so for HTTP."""
-
-    def on_stream_result(self, result: StreamExecutionResult) -> Iterator[None]:
-        if isinstance(result, ExecutionResult) and result.errors:
-            result.errors = coded_all(result.errors, self.execution_context.context.language)
-        yield

@@ -1,8 +1,6 @@
 """How much one request may ask for. Every limit is answered with an error whose code says which it was."""
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 
 from graphql import (
@@ -20,10 +18,9 @@ from graphql import (
     parse,
 )
 from msgspec import Struct
-from strawberry.extensions import ParserCache
 
 from domain.words import Said
-from service.errors import ApiError, ErrorCode, ambiguous
+from service.errors import ApiError, ErrorCode
 
 BODY_BYTES = 100_000
 """An HTTP request's body."""
@@ -101,45 +98,10 @@ NESTING = 60
 """Braces and brackets within each other, inline fragments included: deeper text is not even parsed."""
 
 
-class Parsing(ParserCache):
-    """Parses with a cache, and does not even begin with what is nested so deeply that it would exhaust the stack.
-
-    It raises nothing: what an extension raises is no answer to an operation on a websocket.
-    """
-
-    def on_parse(self) -> Iterator[None]:
-        context = self.execution_context
-        if nesting(context.query or "") > NESTING:
-            context.graphql_document = _ANYTHING
-            context.validation_rules = (_TooDeep,)
-        else:
-            with suppress(GraphQLError):  # parsed again without the cache, where the error has its place
-                document = context.graphql_document = self.cached_parse_document(context.query, **context.parse_options)
-                operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
-                if len(operations) > 1 and context._provided_operation_name is None:
-                    context.graphql_document, context.validation_rules = _ANYTHING, (_Ambiguous,)
-        yield
-
-
-_ANYTHING = parse("{ __typename }")
-
-
-class _TooDeep(ValidationRule):
-    """Stands for the verdict on a query that was not parsed."""
-
-    def __init__(self, context: ValidationContext) -> None:
-        super().__init__(context)
-        context.report_error(
-            ApiError(ErrorCode.QUERY_TOO_DEEP, "the query is nested more than {most} levels deep", most=NESTING)
-        )
-
-
-class _Ambiguous(ValidationRule):
-    """Stands for the verdict on a query of several operations of which none is named."""
-
-    def __init__(self, context: ValidationContext) -> None:
-        super().__init__(context)
-        context.report_error(ambiguous())
+@lru_cache(256)
+def parsed(query: str) -> DocumentNode:
+    """The document behind a text that is nested no deeper than NESTING. Raises GraphQLError."""
+    return parse(query, max_tokens=QUERY_TOKENS)
 
 
 def nesting(text: str) -> int:
@@ -185,7 +147,7 @@ def price_of(query: str, operation_name: str | None) -> Price:
     if nesting(query) > NESTING:
         return broken
     try:
-        document = Parsing(maxsize=256).cached_parse_document(query, max_tokens=QUERY_TOKENS)
+        document = parsed(query)
     except (GraphQLError, RecursionError):
         return broken
     operations = [

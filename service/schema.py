@@ -1,7 +1,7 @@
 """The GraphQL API: queries, mutations (a command each), and what can be watched."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import Enum
@@ -9,9 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 import strawberry
-from graphql import ASTValidationRule
 from strawberry import ID
-from strawberry.extensions import AddValidationRules, MaxTokensLimiter, ValidationCache
 from strawberry.schema.config import StrawberryConfig
 
 from domain.board import Color, Dice
@@ -22,11 +20,11 @@ from domain.match import Match
 from domain.notation import parse_play
 from domain.position import parse_position
 from infra.store import Key, Status
-from service import limits
 from service.apps import LONGEST_NAME, name_of
 from service.commands import observed
-from service.errors import ApiError, CodedStream, ErrorCode
-from service.limits import Parsing, QueryLimits, page_length
+from service.errors import ApiError, ErrorCode
+from service.execution import Executor, Preparation, read_plainly
+from service.limits import page_length
 from service.rates import limits_of
 from service.table import Done, MakeCommand, Refused, Request, Throw
 from service.views import (
@@ -157,6 +155,14 @@ class PlayInput:
     moves: strawberry.Maybe[list[list[int]]] = strawberry.field(
         description="Checker moves as [from, to] in your own numbering, 25 = bar, 0 = off, one a die or several in one."
     )
+
+
+def _play_input(made: type[PlayInput], given: Mapping[str, Any], _: object) -> PlayInput:
+    """What a client gives, as it is: Strawberry would look up the types of both fields each time."""
+    return made(**{name: strawberry.Some(value) for name, value in given.items()})
+
+
+PlayInput.__strawberry_definition__.from_input = _play_input  # type: ignore[attr-defined]
 
 
 @strawberry.input(description="Which matches to list; all that is given must hold.")
@@ -597,9 +603,6 @@ class _RefusalHandler(strawberry.ExceptionHandler[RuleError | Refused, Refusal])
         return refusal_view(exception, None)
 
 
-_RULES: list[type[ASTValidationRule]] = [QueryLimits]
-
-
 class _Schema(strawberry.Schema):
     def process_errors(self, errors: Any, execution_context: Any = None) -> None:
         """Nothing: `coded` logs what is unforeseen, and the rest is for the client."""
@@ -611,15 +614,12 @@ schema = _Schema(
     subscription=Subscription,
     types=EVENT_TYPES,
     config=StrawberryConfig(auto_camel_case=True),
+    execution_context_class=Executor,
     exception_handlers=[_RefusalHandler()],
-    extensions=[
-        CodedStream,
-        lambda: MaxTokensLimiter(max_token_count=limits.QUERY_TOKENS),
-        lambda: AddValidationRules(_RULES),
-        lambda: Parsing(maxsize=256),
-        lambda: ValidationCache(maxsize=256),
-    ],
+    extensions=[Preparation],
 )
+
+read_plainly(schema)
 
 _mutations = schema._schema.mutation_type
 assert _mutations is not None

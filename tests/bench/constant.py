@@ -1,4 +1,5 @@
-"""The same types, endpoint and server answering `roll` and `move` with one constant: what all the rest costs."""
+"""The same types, endpoint and server answering `roll` and `move` with one constant, parsed, validated and executed by
+Strawberry as it comes: what all the rest costs."""
 
 import sys
 from datetime import UTC, datetime

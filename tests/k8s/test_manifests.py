@@ -1,5 +1,8 @@
 """What is in k8s/ builds, has the form that Kubernetes knows, and refers only to what is there."""
 
+import copy
+import ipaddress
+import json
 import os
 import re
 import shutil
@@ -11,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from policy_guard.analyzers import container_security, pod_security, rbac_analyzer, workload_analyzer
+from policy_guard.parser import parse_manifests
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from infra.settings import Settings
+from service import limits
 from service.app import create_app
 from service.routes import READY
 from tests.server import Server
@@ -28,7 +35,7 @@ VERSIONS = ("1.31", "1.34", "1.37")
 
 OVERLAYS: dict[str, tuple[str, list[str]]] = {
     **{folder.name: (folder.name, []) for folder in sorted((K8S / "overlays").iterdir())},
-    "with cnpg, servicemonitor and load": ("production", ["cnpg", "servicemonitor", "load"]),
+    "with all but ingress": ("production", ["cnpg", "prometheus", "dashboard", "load"]),
     "with ingress": ("production", ["ingress"]),
     "migrate with cnpg": ("production-migrate", ["cnpg"]),
 }
@@ -36,8 +43,22 @@ OVERLAYS: dict[str, tuple[str, list[str]]] = {
 
 KUBECTL = shutil.which("kubectl") or str(Path(sys.executable).with_name("kubectl"))
 
-OTHERS = {"HTTPRoute", "ServiceMonitor", "Cluster"}
-"""Kinds that are no part of Kubernetes, so that it has no schemas for them."""
+SCHEMAS = {path.stem: json.loads(path.read_text()) for path in Path(__file__).with_name("schemas").glob("*.json")}
+"""Of kinds that are no part of Kubernetes. What they do not name is refused; they know no rule between fields (CEL)."""
+
+ACCEPTED = {
+    ("PG-CTR-001", "Job"),  # probes: it is done when it is done
+    ("PG-CTR-002", "Job"),
+    ("PG-IMG-002", "Deployment"),  # digests: whoever builds the image knows it, and sets it in the overlay
+    ("PG-IMG-002", "StatefulSet"),
+    ("PG-IMG-002", "Job"),
+    ("PG-WRK-001", "Deployment"),  # one replica, and nothing to spread: a trial
+    ("PG-WRK-004", "Deployment"),
+    ("PG-WRK-005", "Deployment"),  # priorities: a cluster's own
+    ("PG-WRK-005", "StatefulSet"),
+    ("PG-WRK-007", "Deployment"),  # affinity: topology spread does it
+}
+"""What the policy linter may find, and why: rule and kind."""
 
 WITHIN = {"/healthz", "/readyz", "/metrics"}
 """Paths for the cluster alone."""
@@ -98,11 +119,113 @@ def port_names(pod: Manifest) -> set[str]:
     return {port["name"] for container in pod["spec"]["containers"] for port in container.get("ports", ())}
 
 
+def settings_of(manifests: list[Manifest]) -> Settings:
+    """What the processes of an overlay are told."""
+    [config] = [each for each in of_kind(manifests, "ConfigMap") if "VIDEAU_HOST" in each["data"]]
+    return Settings.from_env(config["data"])
+
+
+def check(manifest: Manifest, version: str) -> None:
+    """Raises an error if the object has not the form of its kind."""
+    schema = SCHEMAS.get(manifest["kind"])
+    if schema is None:
+        kubernetes_validate.validate(manifest, version, strict=True)
+    else:
+        jsonschema.validate(manifest, schema)
+        bare = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": manifest["metadata"]}
+        kubernetes_validate.validate(bare, version, strict=True)
+
+
+def faults(manifests: list[Manifest], folder: Path) -> set[tuple[str, str]]:
+    """What the policy linter finds: rule and kind."""
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(manifests))
+    resources = parse_manifests(str(folder / "all.yaml"))
+    assert len(resources) == len(manifests)
+    analyzers = (pod_security, container_security, rbac_analyzer, workload_analyzer)
+    return {(each.rule_id, each.resource_kind) for analyzer in analyzers for each in analyzer.analyze(resources)}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_object_has_the_form_that_kubernetes_knows(manifests: list[Manifest], version: str) -> None:
+def test_every_object_has_the_form_of_its_kind(version: str) -> None:
+    distinct = {json.dumps(manifest, sort_keys=True): manifest for name in OVERLAYS for manifest in built(name)}
+    assert {manifest["kind"] for manifest in distinct.values()} >= set(SCHEMAS)
+    for manifest in distinct.values():
+        check(manifest, version)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "wrong"),
+    [
+        ("HTTPRoute", "spec/rules/0/timeouts/requests", "30s"),
+        ("HTTPRoute", "spec/rules/0/timeouts/request", "30 s"),
+        ("HTTPRoute", "spec/rules/0/matches/0/path/type", "Prefix"),
+        ("HTTPRoute", "spec/rules/0/backendRefs/0/name", None),
+        ("HTTPRoute", "metadata/label", {}),
+        ("ServiceMonitor", "spec/endpoints/0/intervall", "15s"),
+        ("ServiceMonitor", "spec/endpoints/0/interval", "15"),
+        ("ServiceMonitor", "spec/selector", None),
+        ("PrometheusRule", "spec/groups/0/rules/0/annotation", {}),
+        ("PrometheusRule", "spec/groups/0/rules/0/for", "2 minutes"),
+        ("PrometheusRule", "spec/groups/0/rules/0/expr", None),
+        ("Cluster", "spec/postgresql/synchronous/methods", "any"),
+        ("Cluster", "spec/postgresql/synchronous/method", "some"),
+        ("Cluster", "spec/instances", "three"),
+        ("Cluster", "apiVersion", "postgresql.cnpg.io/v2"),
+        ("Deployment", "spec/template/spec/containers/0/port", []),
+    ],
+)
+def test_a_field_that_is_wrong_or_missing_is_refused(kind: str, path: str, wrong: object) -> None:
+    manifest = copy.deepcopy(of_kind(built("with all but ingress"), kind)[0])
+    *way, last = path.split("/")
+    place: Any = manifest
+    for step in way:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    if wrong is None:
+        del place[last]
+    else:
+        place[last] = wrong
+    with pytest.raises((jsonschema.ValidationError, kubernetes_validate.ValidationError)):
+        check(manifest, VERSIONS[-1])
+
+
+def test_the_policy_linter_finds_nothing_but_what_is_accepted(manifests: list[Manifest], tmp_path: Path) -> None:
+    assert faults(manifests, tmp_path) <= ACCEPTED
+
+
+def test_the_policy_linter_finds_what_is_wrong(tmp_path: Path) -> None:
+    manifests = copy.deepcopy(built("production"))
+    pod = named(manifests, "Deployment", "videau")["spec"]["template"]["spec"]
+    pod["hostNetwork"] = True
+    del pod["containers"][0]["resources"]
+    pod["containers"][0]["securityContext"] = {"privileged": True}
+    assert len(faults(manifests, tmp_path) - ACCEPTED) >= 5
+
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def test_names_labels_and_networks_are_what_an_api_server_takes(manifests: list[Manifest]) -> None:
+    """It looks at them closer than the schemas do."""
     for manifest in manifests:
-        if manifest["kind"] not in OTHERS:
-            kubernetes_validate.validate(manifest, version, strict=True)
+        metadata = manifest["metadata"]
+        assert NAME.fullmatch(metadata["name"])
+        assert len(metadata["name"]) <= 63
+        for key, value in [*metadata.get("labels", {}).items(), *metadata.get("annotations", {}).items()]:
+            prefix, _, name = key.rpartition("/")
+            assert LABEL.fullmatch(name), key
+            assert not prefix or NAME.fullmatch(prefix), key
+            assert key in metadata.get("annotations", {}) or LABEL.fullmatch(value), value
+    for pod in pods(manifests):
+        for name in port_names(pod):
+            assert re.fullmatch("(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?", name), name
+    for policy in of_kind(manifests, "NetworkPolicy"):
+        for rule in [*policy["spec"].get("egress", ()), *policy["spec"].get("ingress", ())]:
+            for peer in [*rule.get("to", ()), *rule.get("from", ())]:
+                block = peer.get("ipBlock", {})
+                for each in block.get("except", ()):
+                    within: Any = ipaddress.ip_network(block["cidr"])
+                    assert within.supernet_of(ipaddress.ip_network(each)), each
 
 
 def test_every_component_is_tried() -> None:
@@ -169,11 +292,29 @@ def test_policies_deny_by_default_and_allow_what_is_needed(manifests: list[Manif
         assert {port["port"] for port in rule["ports"]} == {port["targetPort"] for port in service["spec"]["ports"]}
 
 
+def test_our_pods_reach_what_they_need_and_others_nothing(manifests: list[Manifest]) -> None:
+    policies = of_kind(manifests, "NetworkPolicy")
+    for pod in pods(manifests) if of_kind(manifests, "Deployment") else ():
+        labels = pod["metadata"]["labels"]
+        selecting = [
+            policy["spec"]
+            for policy in policies
+            if policy["spec"]["podSelector"].get("matchLabels", {}).items() <= labels.items()
+        ]
+        reached = {port["port"] for spec in selecting for rule in spec.get("egress", ()) for port in rule["ports"]}
+        given = {
+            variable["name"] for variable in pod["spec"]["containers"][0].get("env", ()) if "valueFrom" in variable
+        }
+        wanted = {53, 443} if labels["app.kubernetes.io/name"] == "videau" else set()  # names, and the keys of apps
+        assert reached == wanted | ({5432, 6379} if "VIDEAU_DATABASE_URL" in given else set())
+
+
 def test_settings_are_settings_and_secrets_come_by_reference(manifests: list[Manifest]) -> None:
     known = {f"VIDEAU_{name.upper()}" for name in Settings.__struct_fields__}
     for config in of_kind(manifests, "ConfigMap"):
-        assert set(config["data"]) <= known
-        Settings.from_env(config["data"])
+        if "dashboard.json" not in config["data"]:
+            assert set(config["data"]) <= known
+            assert config["metadata"]["name"] != "videau", "other settings have another name, and so other pods"
     secrets = re.compile("SECRET|KEY$|PASSWORD|_URL$")
     for container in containers(manifests):
         for source in container.get("envFrom", ()):
@@ -196,7 +337,7 @@ def test_with_postgresql_every_secret_is_given(overlay: str) -> None:
 
 def test_the_operators_database_is_used_by_all() -> None:
     """Where there is one, its own Secret has the address."""
-    for overlay, kind in (("with cnpg, servicemonitor and load", "Deployment"), ("migrate with cnpg", "Job")):
+    for overlay, kind in (("with all but ingress", "Deployment"), ("migrate with cnpg", "Job")):
         [container] = containers(of_kind(built(overlay), kind))
         [url] = [each for each in container["env"] if each["name"] == "VIDEAU_DATABASE_URL"]
         cluster = of_kind(built(overlay), "Cluster")[0]["metadata"]["name"]
@@ -226,8 +367,7 @@ def test_probes_ask_for_the_process_and_only_readiness_for_the_database(
         assert {each["path"] for each in asked.values()} <= paths
         assert container["readinessProbe"]["timeoutSeconds"] > READY
         [port] = container["ports"]
-        [config] = of_kind(manifests, "ConfigMap")
-        settings = Settings.from_env(config["data"])
+        settings = settings_of(manifests)
         assert port["containerPort"] == settings.port
         spec = deployment["spec"]["template"]["spec"]
         leaving = container["lifecycle"]["preStop"]["sleep"]["seconds"] + settings.drain_seconds + GRACEFUL
@@ -264,6 +404,40 @@ def test_clients_reach_every_route_but_those_for_the_cluster(paths: set[str]) ->
         for path in rule["http"]["paths"]:
             expected = {"name": service["metadata"]["name"], "port": {"name": port["name"]}}
             assert path["backend"]["service"] == expected
+
+
+def test_who_comes_through_a_gateway_keeps_the_own_address(manifests: list[Manifest]) -> None:
+    """Else all clients were one, with one client's rate limits and connections."""
+    if of_kind(manifests, "Deployment"):
+        proxies = [ipaddress.ip_network(each) for each in settings_of(manifests).trusted_proxies]
+        assert bool(proxies) is bool(of_kind(manifests, "HTTPRoute", "Ingress"))
+        for address in ("10.42.0.7", "172.20.1.2", "192.168.128.3", "100.64.8.9", "fd00:10:244::5"):
+            assert not proxies or any(ipaddress.ip_address(address) in each for each in proxies)
+
+
+def test_the_way_in_is_by_tls_and_takes_match_files() -> None:
+    [route] = of_kind(built("production"), "HTTPRoute")
+    assert {parent["sectionName"] for parent in route["spec"]["parentRefs"]} == {"https"}
+    for rule in route["spec"]["rules"]:
+        [header] = [each for kind in rule["filters"] for each in kind["responseHeaderModifier"]["set"]]
+        assert header == {"name": "Strict-Transport-Security", "value": "max-age=31536000"}
+    [ingress] = of_kind(built("with ingress"), "Ingress")
+    assert [host for each in ingress["spec"]["tls"] for host in each["hosts"]] == [
+        rule["host"] for rule in ingress["spec"]["rules"]
+    ]
+    told = ingress["metadata"]["annotations"]
+    for name in ("nginx.org/client-max-body-size", "nginx.ingress.kubernetes.io/proxy-body-size"):
+        assert int(told[name].removesuffix("m")) * 2**20 >= limits.FILE_BYTES
+
+
+def test_alerts_and_dashboard_are_applied_as_they_are_checked() -> None:
+    """tests/service/test_alerts.py looks at the files."""
+    manifests = built("with all but ingress")
+    rules = yaml.safe_load((K8S / "components/prometheus/alerts.yaml").read_text())
+    assert named(manifests, "PrometheusRule", "videau")["spec"] == rules["spec"]
+    dashboard = named(manifests, "ConfigMap", "videau-dashboard")
+    assert dashboard["data"] == {"dashboard.json": (K8S / "components/dashboard/dashboard.json").read_text()}
+    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}, "what Grafana's sidecar looks for"
 
 
 def test_pods_keep_to_the_restricted_standard(manifests: list[Manifest]) -> None:
@@ -309,6 +483,6 @@ def test_what_scales_is_measured(server: Server) -> None:
         [series] = re.findall(r"^(\w+)\{", rule["seriesQuery"])
         assert series in known
         made.add(re.sub(rule["name"]["matches"], re.sub(r"\$\{?(\d)\}?", r"\\\1", rule["name"]["as"]), series))
-    [scaler] = of_kind(built("with cnpg, servicemonitor and load"), "HorizontalPodAutoscaler")
+    [scaler] = of_kind(built("with all but ingress"), "HorizontalPodAutoscaler")
     used = {each["pods"]["metric"]["name"] for each in scaler["spec"]["metrics"] if each["type"] == "Pods"}
     assert used == made

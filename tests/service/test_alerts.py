@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.redis import RedisServer
 from tests.server import Server
 
-FOLDER = Path(__file__).parents[2] / "k8s" / "observability"
-RULES = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["spec"]
-DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
+COMPONENTS = Path(__file__).parents[2] / "k8s" / "components"
+RULES = yaml.safe_load((COMPONENTS / "prometheus" / "alerts.yaml").read_text())["spec"]
+DASHBOARD = json.loads((COMPONENTS / "dashboard" / "dashboard.json").read_text())
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 
 

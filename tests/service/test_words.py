@@ -431,12 +431,14 @@ async def test_errors_are_in_french_and_in_english_whoever_asked_before(
 async def test_what_is_no_operation_is_answered_in_french_too(anonymous: Client) -> None:
     async with httpx2.AsyncClient(timeout=30, verify=False, headers={"accept-language": "fr"}) as http:
         for body, french in (
-            (b"[", "cette requête n'est pas de celles qui sont servies ici : Unable to parse"),
+            (b"[", "cette requête n'est pas de celles qui sont servies ici : Unable to read"),
             (b"[1]", "cette requête n'est pas de celles qui sont servies ici : "),
-            (b"5", "le corps de la requête est un objet JSON avec une `query`"),
+            (b"5", "cette requête n'est pas de celles qui sont servies ici : "),
+            (b"", "le corps de la requête est du JSON : "),
             (b" " * (limits.BODY_BYTES + 1), "le corps d'une requête a au plus 100000 octets"),
         ):
-            response = await http.post(anonymous.url, content=body, headers={"content-type": "application/json"})
+            kind = "application/json" if body else "text/plain"
+            response = await http.post(anonymous.url, content=body, headers={"content-type": kind})
             assert response.json()["errors"][0]["message"].replace("\u00a0", " ").startswith(french)
             assert response.headers["content-language"] == "fr"
 
