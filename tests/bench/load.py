@@ -200,6 +200,11 @@ class Load:
 
         return sum(await asyncio.gather(*map(log, self.calls)))
 
+    @property
+    def idle(self) -> int:
+        """Lines that are open, while nothing is asked."""
+        return sum(wire.idle for wire in self._wires)
+
     async def sample(self) -> Sample:
         """What the processes say now."""
         sums: defaultdict[str, float] = defaultdict(float)
@@ -242,6 +247,8 @@ class Outcome(NamedTuple):
     """Before, then every so often while it went on (seconds since its beginning), and after all had left."""
     used: dict[str, float]
     """Seconds of CPU for the time that was measured, by program."""
+    idle: int
+    """Lines of the players that are still open, at the last sample."""
     events: int
     """In all logs, which are proven."""
 
@@ -310,9 +317,10 @@ async def put(
                 break
             await asyncio.sleep(0.1)
         samples.append((time.monotonic() - begun, after))
+        idle = load.idle
         watched = {match: hashes for match, hashes in report.logs.items() if hashes}
         events = await load.prove(watched)
-    return Outcome(took, load, report, samples, spending, events)
+    return Outcome(took, load, report, samples, spending, idle, events)
 
 
 def told(outcome: Outcome) -> Iterator[str]:
