@@ -10,16 +10,19 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import IO
 
 import psutil
+
+from tests import warm
 
 
 class Server:
     """`videau serve` over one database file; started again, it serves the same port. It limits no rates and
     connections unless told."""
 
-    program = ("-c", "from service.cli import main; main()")
-    """What Python runs."""
+    program: tuple[str, ...] | None = None
+    """What a new Python is to run; None: `videau`, forked from a process that has loaded it."""
 
     def __init__(self, folder: Path, **env: str) -> None:
         self.database = folder / "videau.db"
@@ -28,25 +31,30 @@ class Server:
         self.env = {**os.environ, "VIDEAU_DATABASE_URL": f"sqlite:///{self.database}", **unlimited, **env}
         self._complaints = folder / "stderr"
         self._port = 0
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | warm.Process | None = None
+        self._stdout: IO[str] | None = None
 
     def start(self) -> None:
         """Start, and return once the socket is open."""
         self._port = self._port or free_port()
-        command = [sys.executable, *self.program, "serve", "--port", str(self._port)]
+        arguments = ("serve", "--port", str(self._port))
+        reads, writes = os.pipe()
+        self._stdout = os.fdopen(reads)
         with self._complaints.open("a") as complaints:  # a file: a full pipe would stop the server
-            self._process = subprocess.Popen(
-                command,
-                env=self.env,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                text=True,
-                cwd=Path(__file__).parents[1],
-            )
-        assert self._process.stdout is not None
+            if self.program is None:
+                self._process = warm.Process(arguments, self.env, writes, complaints.fileno())
+            else:
+                self._process = subprocess.Popen(
+                    [sys.executable, *self.program, *arguments],
+                    env=self.env,
+                    stdout=writes,
+                    stderr=complaints,
+                    cwd=warm.ROOT,
+                )
+        os.close(writes)
         giving_up = threading.Timer(60, self._process.kill)
         giving_up.start()
-        line = self._process.stdout.readline()
+        line = self._stdout.readline()
         giving_up.cancel()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found, f"no address in {line!r}: {self._complaints.read_text()}"
@@ -82,15 +90,21 @@ class Server:
         """kill -9, if it runs."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            self._ended()
             self._process = None
 
     def stop(self) -> str:
         """SIGTERM; what it said on stderr while it ran."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        self._process.communicate(timeout=15)
+        self._ended(timeout=15)
         return self.complaints
+
+    def _ended(self, timeout: float | None = None) -> None:
+        assert self._process is not None
+        assert self._stdout is not None
+        self._process.wait(timeout)
+        self._stdout.close()
 
     def videau(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One run of the command line over the same database."""
@@ -114,12 +128,4 @@ def free_port() -> int:
 
 def run_videau(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """One run of the `videau` command."""
-    return subprocess.run(
-        [sys.executable, "-c", "from service.cli import main; main()", *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=Path(__file__).parents[1],
-    )
+    return warm.run(arguments, os.environ if env is None else env, timeout=60)

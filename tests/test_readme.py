@@ -4,12 +4,29 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.server import Server
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+
+
+class Typed(Server):
+    """A server that is started as it is typed."""
+
+    program = ("-m", "service")
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    running = Typed(tmp_path)
+    running.start()
+    yield running
+    running.kill()
 
 
 def blocks(heading: str) -> list[str]:

@@ -28,7 +28,7 @@ class Unprivileged(Server):
         "import ctypes, os, sys\n"
         "for capability in (1, 2):  # DAC_OVERRIDE and DAC_READ_SEARCH; prctl(PR_CAPBSET_DROP) needs to be root\n"
         "    os.geteuid() or ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)\n"
-        f"os.execv(sys.executable, [sys.executable, *{Server.program!r}, *sys.argv[1:]])",
+        "os.execv(sys.executable, [sys.executable, '-m', 'service', *sys.argv[1:]])",
     )
 
 
