@@ -122,7 +122,7 @@ def create_app(settings: Settings) -> Starlette:
     )
     app.state.new_context = new_context
     app.state.rates = rates
-    app.state.audiences = endpoint.audiences
+    app.state.audiences, app.state.onlookers = endpoint.audiences, endpoint.onlookers
     app.state.drain = drain
     return app
 
