@@ -10,12 +10,13 @@ from domain.breach import Breach, RuleError
 _POINT = r"(?:bar|off|\d{1,2})"
 _WORD = re.compile(rf"({_POINT}(?:/{_POINT}\*?)+)(?:\(([1-4])\)\*?)?", re.IGNORECASE | re.ASCII)
 _NAMES = {"bar": BAR, "off": OFF}
+_POINTS = ("off", *map(str, range(1, 25)), "bar")
 _LONGEST = 100
 
 
 def point_name(point: int) -> str:
     """`bar`, `off`, or the number of the point."""
-    return {BAR: "bar", OFF: "off"}.get(point, str(point))
+    return _POINTS[point]
 
 
 def format_move(move: Sequence[int]) -> str:
