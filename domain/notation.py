@@ -10,13 +10,13 @@ from domain.breach import Breach, RuleError
 _POINT = r"(?:bar|off|\d{1,2})"
 _WORD = re.compile(rf"({_POINT}(?:/{_POINT}\*?)+)(?:\(([1-4])\)\*?)?", re.IGNORECASE | re.ASCII)
 _NAMES = {"bar": BAR, "off": OFF}
-_POINTS = ("off", *map(str, range(1, 25)), "bar")
+_POINTS = {BAR: "bar", OFF: "off", **{point: str(point) for point in range(1, 25)}}
 _LONGEST = 100
 
 
 def point_name(point: int) -> str:
-    """`bar`, `off`, or the number of the point."""
-    return _POINTS[point]
+    """`bar`, `off`, or the number of the point, whatever it is."""
+    return _POINTS.get(point) or str(point)
 
 
 def format_move(move: Sequence[int]) -> str:
