@@ -49,7 +49,7 @@ class Seeks:
             for row in _rows(connection, is_open & kind.in_(kinds)):
                 waiting.setdefault((row.app, row.terms), []).append(row)
             number = select(_seeks.c.player_id, func.count()).where(is_open, _seeks.c.player_id.in_(players))
-            counts: dict[str, int] = dict(connection.execute(number.group_by(_seeks.c.player_id)).tuples().all())
+            counts = {player: count for player, count in connection.execute(number.group_by(_seeks.c.player_id))}
             outcomes: list[SeekRow | None] = []
             added: list[SeekRow] = []
             paired: list[tuple[SeekRow, SeekRow, Append]] = []

@@ -8,6 +8,7 @@ up.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
@@ -49,22 +50,50 @@ class Socket(Protocol):
         """The operation is over and its id free."""
 
 
-class Watcher:
-    """A subscription of one socket: its place in the audience, and no queue."""
+class Shared(ABC):
+    """A subscription of one socket that shares its execution with others. It has no queue."""
 
-    __slots__ = ("audience", "cursor", "gone", "id", "prefix", "socket", "task", "wire")
+    __slots__ = ("id", "prefix", "socket", "task", "wire")
 
-    def __init__(self, audience: "Audience", socket: Socket, wire: BoundedWebSocket, id: str, after: int) -> None:
-        self.audience = audience
-        self.gone: Callable[[], None] | None = None
-        """Called once when it watches no more: a player is not there any longer."""
+    def __init__(self, socket: Socket, wire: BoundedWebSocket, id: str) -> None:
         self.socket = socket
         self.wire = wire
         self.id = id
-        self.prefix = _prefix(id)
+        self.prefix = b'{"id":' + msgspec.json.encode(id) + b',"type":"next","payload":'
+        """How its `next` messages begin."""
+        self.task: asyncio.Task[Any] | None = None
+        """What serves it while it is not served with the others."""
+
+    @abstractmethod
+    async def catch_up(self) -> None:
+        """Begin."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Write what there is for it, as far as the socket takes it."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Watch no more."""
+
+    def complete(self) -> None:
+        """Tell the client that there is no more."""
+        self.socket.forget_id(self.id)
+        self.wire.transport.write(text_frame(msgspec.json.encode({"id": self.id, "type": "complete"})))
+
+
+class Watcher(Shared):
+    """A subscription to the events of a match: its place in the audience."""
+
+    __slots__ = ("audience", "cursor", "gone")
+
+    def __init__(self, audience: "Audience", socket: Socket, wire: BoundedWebSocket, id: str, after: int) -> None:
+        super().__init__(socket, wire, id)
+        self.audience = audience
+        self.gone: Callable[[], None] | None = None
+        """Called once when it watches no more: a player is not there any longer."""
         self.cursor = after
         self.task = asyncio.current_task()
-        """What serves it while it is not served by the audience."""
 
     def leave(self) -> None:
         """Watch no more."""
@@ -123,13 +152,12 @@ class Watcher:
 
     def _write(self, payload: bytes) -> None:
         self.cursor += 1
-        self.wire.transport.write(_next_frame(self.prefix, payload))
+        self.wire.transport.write(next_frame(self.prefix, payload))
 
     def _complete(self) -> None:
         self.audience.leave(self)
         self._is_gone()
-        self.socket.forget_id(self.id)
-        self.wire.transport.write(text_frame(msgspec.json.encode({"id": self.id, "type": "complete"})))
+        self.complete()
 
 
 class Audience:
@@ -256,7 +284,7 @@ class Audience:
             elif watcher.cursor == newest - 1 and watcher.task is None and wire.ready and not over:
                 if prefix != watcher.prefix:
                     prefix = watcher.prefix
-                    frame = _next_frame(prefix, payload)
+                    frame = next_frame(prefix, payload)
                 watcher.cursor = newest
                 wire.transport.write(frame)
             else:
@@ -400,10 +428,6 @@ def encoded(result: ExecutionResult) -> bytes:
     return msgspec.json.encode(payload)
 
 
-def _prefix(id: str) -> bytes:
-    """How an operation's `next` messages begin."""
-    return b'{"id":' + msgspec.json.encode(id) + b',"type":"next","payload":'
-
-
-def _next_frame(prefix: bytes, payload: bytes) -> bytes:
+def next_frame(prefix: bytes, payload: bytes) -> bytes:
+    """A `next` message with a payload, as it goes to a client."""
     return text_frame(b"".join((prefix, payload, b"}")))

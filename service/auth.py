@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from infra.buckets import Level
 from infra.database import Unavailable
 from service.apps import Apps, Caller, expiry, token_error, verified
 from service.errors import ApiError, ErrorCode, status_of
+from service.lobby import LobbyChange
 from service.rates import UNLIMITED, Payer, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
@@ -161,6 +163,19 @@ class Context:
     def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
         """What the caller sees of a match after a number; see Table.watch."""
         return self.table.watch(match_id, after, self.viewer)
+
+    async def lobby_app(self, app: str | None) -> str:
+        """The app whose lobby is meant, the caller's own if none is said. Raises ApiError BAD_INPUT, Unavailable."""
+        app = self.app if app is None else app
+        if app not in ("", self.app) and not await self.table.is_app(app):
+            raise ApiError(ErrorCode.BAD_INPUT, "there is no app {app!r} here", app=app[:40])
+        return app
+
+    async def lobby(self, app: str | None) -> AsyncGenerator[LobbyChange]:
+        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` does."""
+        async with aclosing(self.table.lobby.watch(await self.lobby_app(app))) as changes:
+            async for change in changes:
+                yield change
 
     @property
     def payer(self) -> Payer:

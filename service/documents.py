@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from graphql import (
+    DocumentNode,
     FieldNode,
     GraphQLError,
     IntValueNode,
@@ -20,8 +21,6 @@ from graphql import (
 from msgspec import Struct
 
 from service.limits import parsed
-
-FIELD = "matchEvents"
 
 
 class Form(Struct, frozen=True):
@@ -46,19 +45,41 @@ class Form(Struct, frozen=True):
             return None
 
     def _value(self, node: ValueNode | None, variables: dict[str, Any]) -> object:
-        if isinstance(node, VariableNode):
-            name = node.name.value
-            return variables[name] if name in variables else self._value(self.defaults.get(name), {})
-        if isinstance(node, StringValueNode):
-            return node.value
-        if isinstance(node, IntValueNode) and len(node.value) < 12:
-            return int(node.value)
-        return None
+        return _value(node, variables, self.defaults)
+
+
+class LobbyForm(Struct, frozen=True):
+    """Where a document with one subscription to a lobby says of which app."""
+
+    app: ValueNode | None
+    defaults: dict[str, ValueNode]
+
+    def read(self, variables: dict[str, Any]) -> tuple[str | None, bytes] | None:
+        """The app, None if none is said, and the variables as JSON; None if that is not clear."""
+        app = _value(self.app, variables, self.defaults)
+        if not (app is None or type(app) is str):
+            return None
+        try:
+            return app, msgspec.json.encode(variables, order="sorted")
+        except RecursionError:
+            return None
 
 
 @lru_cache(256)
-def form_of(query: str, operation_name: str | None) -> Form | None:
-    """The form of a document that is one such subscription and nothing else; whether it is valid is not asked here."""
+def lobby_form_of(query: str, operation_name: str | None) -> LobbyForm | None:
+    """The form of a document that is one subscription to a lobby and nothing else."""
+    only = _only(query, operation_name, "lobby")
+    if only is None:
+        return None
+    _, operation, field = only
+    arguments = {argument.name.value: argument.value for argument in field.arguments or ()}
+    return LobbyForm(arguments.get("app"), _defaults(operation))
+
+
+def _only(
+    query: str, operation_name: str | None, name: str
+) -> tuple[DocumentNode, OperationDefinitionNode, FieldNode] | None:
+    """A document that is one subscription to one field of this name, its operation and the field; else None."""
     try:
         document = parsed(query)
     except (GraphQLError, RecursionError):
@@ -67,12 +88,42 @@ def form_of(query: str, operation_name: str | None) -> Form | None:
     if len(operations) != 1 or operations[0].operation is not OperationType.SUBSCRIPTION or operations[0].directives:
         return None
     [operation] = operations
-    name = operation.name.value if operation.name else None
-    if operation_name not in (None, name) or len(operation.selection_set.selections) != 1:
+    named = operation.name.value if operation.name else None
+    if operation_name not in (None, named) or len(operation.selection_set.selections) != 1:
         return None
     [field] = operation.selection_set.selections
-    if not isinstance(field, FieldNode) or field.name.value != FIELD or field.directives:
+    if not isinstance(field, FieldNode) or field.name.value != name or field.directives:
         return None
+    return document, operation, field
+
+
+def _defaults(operation: OperationDefinitionNode) -> dict[str, ValueNode]:
+    return {
+        definition.variable.name.value: definition.default_value
+        for definition in operation.variable_definitions or ()
+        if definition.default_value
+    }
+
+
+def _value(node: ValueNode | None, variables: dict[str, Any], defaults: dict[str, ValueNode]) -> object:
+    """What a text, a number or a variable stands for; None for anything else."""
+    if isinstance(node, VariableNode):
+        name = node.name.value
+        return variables[name] if name in variables else _value(defaults.get(name), {}, {})
+    if isinstance(node, StringValueNode):
+        return node.value
+    if isinstance(node, IntValueNode) and len(node.value) < 12:
+        return int(node.value)
+    return None
+
+
+@lru_cache(256)
+def form_of(query: str, operation_name: str | None) -> Form | None:
+    """The form of a document that is one such subscription and nothing else; whether it is valid is not asked here."""
+    only = _only(query, operation_name, "matchEvents")
+    if only is None:
+        return None
+    document, operation, field = only
     arguments = {argument.name.value: argument.value for argument in field.arguments or ()}
     if "matchId" not in arguments:
         return None
@@ -83,11 +134,7 @@ def form_of(query: str, operation_name: str | None) -> Form | None:
     return Form(
         match_id=arguments["matchId"],
         after=after,
-        defaults={
-            definition.variable.name.value: definition.default_value
-            for definition in operation.variable_definitions or ()
-            if definition.default_value
-        },
+        defaults=_defaults(operation),
         own=variable if variable and counted.names[variable] == 2 else None,
     )
 

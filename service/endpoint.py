@@ -29,10 +29,11 @@ from strawberry.types.graphql import OperationType
 from domain.words import Foreign
 from infra.store import Unavailable
 from service import limits
-from service.audience import Audiences, Watcher
+from service.audience import Audiences, Shared
 from service.auth import Context
 from service.documents import subscribes
 from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of, told_codes
+from service.onlookers import Onlookers
 from service.rates import LEVELS, RateLimited, extensions
 from service.schema import schema
 from service.trusted import TrustedDocuments
@@ -168,7 +169,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             await self.handle_task_exception(gone)
 
     async def run_operation(self, operation: Operation[Context, None]) -> None:
-        watcher = None
+        watcher: Shared | None = None
         try:
             await self._admit(operation, self._payloads.pop(operation.id))
         except (GraphQLError, Unavailable) as error:
@@ -180,7 +181,8 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
             return
         try:
             if self.wire is not None:
-                watcher = await self.view.audiences.watcher(self, self.wire, self.context, operation)
+                given = self, self.wire, self.context, operation
+                watcher = await self.view.audiences.watcher(*given) or await self.view.onlookers.onlooker(*given)
         except Exception as error:
             await self.handle_task_exception(error)
         if watcher is None:
@@ -235,7 +237,7 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         operation = self.operations.get(operation_id)
         if operation is not None:
             self._forget(operation_id)
-        if isinstance(operation, Watcher):
+        if isinstance(operation, Shared):
             del self.operations[operation_id]
             operation.leave()
         else:
@@ -244,12 +246,12 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
     def _flush(self) -> None:
         """The client reads again."""
         for operation in list(self.operations.values()):
-            if isinstance(operation, Watcher):
+            if isinstance(operation, Shared):
                 operation.flush()
 
     def _is_answering(self) -> bool:
         """Whether a query or a command is under way."""
-        return any(not (isinstance(each, Watcher) or subscribes(each.query)) for each in self.operations.values())
+        return any(not (isinstance(each, Shared) or subscribes(each.query)) for each in self.operations.values())
 
     async def handle_task_exception(self, error: Exception) -> None:
         """Log it, unless it is only that the client has gone."""
@@ -304,6 +306,7 @@ class Endpoint(GraphQL[Context, None]):
             allowed_origins=allowed_origins,
         )
         self.audiences = Audiences(schema)
+        self.onlookers = Onlookers(schema)
         self.documents: TrustedDocuments | None = None
         """Where documents are found that are sent by their hash."""
         self.subscriptions = Counter[str]()

@@ -1,7 +1,8 @@
 """The lobby: who seeks an opponent, and which public matches there are, as they come and go."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Sized
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -20,8 +21,9 @@ CHANNEL = "lobby:"
 SHOWN_SEEKS = SHOWN_MATCHES = 100
 """The newest that a lobby shows."""
 
-PAUSE, PAUSE_A_WATCHER = 0.2, 0.002
-"""Seconds between two looks at least, and more for each who watches: what the lobby costs is bounded."""
+PAUSE, PAUSE_A_WATCHER, PAUSE_AN_ONLOOKER = 0.2, 0.002, 0.00005
+"""Seconds between two looks at least, more for each execution that watches, and for each onlooker who shares one: what
+the lobby costs is bounded."""
 
 POLL = 5.0
 """Seconds between two looks for what no ring told of, such as seeks that have expired."""
@@ -45,24 +47,42 @@ class LobbyChange(NamedTuple):
     unlisted: list[str]
 
 
-class _Sight(NamedTuple):
+class Sight(NamedTuple):
     """What a lobby shows at a moment."""
 
+    number: int
+    """One more than that of the sight before."""
     seeks: dict[str, SeekRow]
     matches: dict[str, MatchRow]
 
 
-class _Hall:
+class Hall:
     """The lobby of one app, while somebody watches it here."""
 
     def __init__(self) -> None:
-        self.watchers = 0
-        self.sight: _Sight | None = None
+        self.sight: Sight | None = None
         self.gone: dict[str, SeekRow] = {}
         """What has become of seeks that are open no more."""
-        self.changed = asyncio.Event()
+        self.watchers: dict[asyncio.Event, Sized] = {}
+        """What is set for each execution that watches when there is another sight, and who shares it."""
         self.rung = asyncio.Event()
         self.looking: asyncio.Task[None] | None = None
+
+    def change(self, seen: Sight | None, sight: Sight) -> LobbyChange:
+        """What is in `sight` and was not in the one before, and the other way round; a match whose score changed is
+        listed anew."""
+        if seen is None:
+            return LobbyChange(list(sight.seeks.values()), [], list(sight.matches.values()), [])
+        return LobbyChange(
+            [seek for id_, seek in sight.seeks.items() if id_ not in seen.seeks],
+            [self.gone.get(id_, seek) for id_, seek in seen.seeks.items() if id_ not in sight.seeks],
+            [
+                row
+                for id_, row in sight.matches.items()
+                if id_ not in seen.matches or _told(seen.matches[id_]) != _told(row)
+            ],
+            [id_ for id_ in seen.matches if id_ not in sight.matches],
+        )
 
 
 class Lobby:
@@ -74,7 +94,7 @@ class Lobby:
         self._seeks = Seeks(store.database)
         self._make = make
         self._tell_match = tell
-        self._halls: dict[str, _Hall] = {}
+        self._halls: dict[str, Hall] = {}
         self._queue: list[tuple[SeekRow, asyncio.Future[SeekRow | None]]] = []
         self._pairing: asyncio.Task[None] | None = None
 
@@ -174,38 +194,46 @@ class Lobby:
 
     async def watch(self, app: str) -> AsyncGenerator[LobbyChange]:
         """What an app's lobby shows, and then whatever comes and goes; without an end."""
-        hall = self._halls.get(app)
-        if hall is None:
-            hall = self._halls[app] = _Hall()
-            self._bus.subscribe(CHANNEL + app)
-            hall.looking = asyncio.create_task(self._look(app, hall))
-        hall.watchers += 1
-        seen: _Sight | None = None
-        try:
+        news, seen = asyncio.Event(), None
+        with self.watched(app, news) as hall:
             while True:
+                news.clear()
                 sight = hall.sight
                 if sight is not None and sight is not seen:
-                    change = _change(seen, sight, hall.gone)
+                    change = hall.change(seen, sight)
                     first, seen = seen is None, sight
                     if first or any(change):
                         yield change
                     continue
-                await hall.changed.wait()
+                await news.wait()
+
+    @contextmanager
+    def watched(self, app: str, news: asyncio.Event, onlookers: Sized = ()) -> Iterator[Hall]:
+        """An app's lobby, which is looked at while this lasts; `news` is set whenever it has been looked at."""
+        hall = self._halls.get(app)
+        if hall is None:
+            hall = self._halls[app] = Hall()
+            self._bus.subscribe(CHANNEL + app)
+            hall.looking = asyncio.create_task(self._look(app, hall))
+        hall.watchers[news] = onlookers
+        try:
+            yield hall
         finally:
-            hall.watchers -= 1
+            del hall.watchers[news]
             if not hall.watchers and self._halls.get(app) is hall:
                 del self._halls[app]
                 self._bus.unsubscribe(CHANNEL + app)
                 if hall.looking is not None:
                     hall.looking.cancel()
 
-    async def _look(self, app: str, hall: _Hall) -> None:
+    async def _look(self, app: str, hall: Hall) -> None:
         while True:
             hall.rung.clear()
             try:
                 seeks = await self._seeks.listed(app, datetime.now(UTC), SHOWN_SEEKS)
                 matches = await self._store.newest(first=SHOWN_MATCHES, app=app, live=True)
-                sight = _Sight({seek.id: seek for seek in seeks}, {row.id: row for row in matches})
+                number = hall.sight.number + 1 if hall.sight else 1
+                sight = Sight(number, {seek.id: seek for seek in seeks}, {row.id: row for row in matches})
                 if hall.sight is not None:
                     closed = hall.sight.seeks.keys() - sight.seeks.keys()
                     found = {seek.id: seek for seek in await self._seeks.read(closed)} if closed else {}
@@ -213,32 +241,17 @@ class Lobby:
                         id_: seek for id_, seek in list(hall.gone.items())[-SHOWN_SEEKS:]
                     }
                 hall.sight = sight
-                hall.changed.set()
-                hall.changed.clear()
+                for news in hall.watchers:
+                    news.set()
             except Unavailable as error:
                 logger.error("the lobby waits: %s", error)
-            await asyncio.sleep(PAUSE + hall.watchers * PAUSE_A_WATCHER)
+            watchers, onlookers = len(hall.watchers), sum(map(len, hall.watchers.values()))
+            await asyncio.sleep(PAUSE + watchers * PAUSE_A_WATCHER + onlookers * PAUSE_AN_ONLOOKER)
             try:
                 async with asyncio.timeout(POLL):
                     await hall.rung.wait()
             except TimeoutError:
                 pass
-
-
-def _change(seen: _Sight | None, sight: _Sight, gone: dict[str, SeekRow]) -> LobbyChange:
-    """What is in sight now and was not seen, and the other way round; a match whose score changed is listed anew."""
-    if seen is None:
-        return LobbyChange(list(sight.seeks.values()), [], list(sight.matches.values()), [])
-    return LobbyChange(
-        [seek for id_, seek in sight.seeks.items() if id_ not in seen.seeks],
-        [gone.get(id_, seek) for id_, seek in seen.seeks.items() if id_ not in sight.seeks],
-        [
-            row
-            for id_, row in sight.matches.items()
-            if id_ not in seen.matches or _told(seen.matches[id_]) != _told(row)
-        ],
-        [id_ for id_ in seen.matches if id_ not in sight.matches],
-    )
 
 
 def _asked(seek: SeekRow) -> tuple[object, ...]:

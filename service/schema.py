@@ -569,10 +569,7 @@ class Subscription:
     )
     async def lobby(self, info: Info, app: LobbyApp = None) -> AsyncIterator[LobbyUpdate]:
         table = info.context.table
-        app = info.context.app if app is None else app
-        if app not in ("", info.context.app) and not await table.is_app(app):
-            raise ApiError(ErrorCode.BAD_INPUT, "there is no app {app!r} here", app=app[:40])
-        async with aclosing(table.lobby.watch(app)) as changes:
+        async with aclosing(info.context.lobby(app)) as changes:
             async for change in changes:
                 await table.names({id_ for row in change.listed for id_ in (row.white, row.black) if id_})
                 heads = await table.heads(change.listed)

@@ -1,6 +1,7 @@
 """How many seeks a process pairs a second, and what clocks cost that run while none runs out."""
 
 import asyncio
+import json
 import os
 import tempfile
 import time
@@ -20,16 +21,21 @@ from infra.settings import Settings as ServerSettings
 from infra.store import Append, PlayerRow, SqlStore
 from service.auth import Tokens
 from tests.bench.light import Connection, print_table
-from tests.server import Server
+from tests.client import Client, register
+from tests.server import Typed
 
 SEEKERS = 1_000
 AT_ONCE = 64
 CLOCKS = 10_000
 SECONDS = 20.0
+ONLOOKERS = 1_000
+UPDATES = 20
 
 SEEK = "mutation($n: Int!) { answer: seek(length: $n) { ... on Seek { id matchId } ... on Refusal { code message } } }"
 CREATE = "mutation($n: Int!) { answer: createMatch(settings: {length: $n}) { ... on Happened { match { id } } } }"
 JOIN = "mutation($m: ID!) { answer: joinMatch(matchId: $m) { ... on Happened { match { id } } } }"
+LOOK = """subscription { lobby { seeksOpened { id length player { name } } seeksClosed { id matchId }
+  matchesListed { id phase settings { length } white { score player { name } } black { score } } matchesUnlisted } }"""
 FOUND = "query($id: ID!) { seek(id: $id) { matchId } }"
 
 
@@ -37,6 +43,7 @@ def rows() -> list[tuple[str, ...]]:
     """What the README's table says of it."""
     with tempfile.TemporaryDirectory() as folder:
         seeks, opened, most = asyncio.run(_seeks(Path(folder)))
+    looking = asyncio.run(_onlookers())
     running, idle = [asyncio.run(_clocks(number)) for number in (CLOCKS, 0)]
     name = f"seeks/s paired by one process over HTTP, SQLite synchronous FULL, {SEEKERS:,} seekers of five kinds"
     return [
@@ -47,6 +54,12 @@ def rows() -> list[tuple[str, ...]]:
             f"{seeks / opened:.2f}",
         ),
         ("seeks that were paired twice", f"{most}", "", ""),
+        (
+            f"updates of a lobby to {ONLOOKERS:,} websockets, deliveries a CPU-second of the server",
+            f"{looking:,.0f}",
+            "",
+            "",
+        ),
         (f"% of a core while {CLOCKS:,} clocks run and none runs out", f"{running:.2f}", f"no clocks {idle:.2f}", ""),
     ]
 
@@ -60,7 +73,7 @@ async def _seeks(folder: Path) -> tuple[float, float, int]:
     now = encode_time(datetime.now(UTC))
     await store.add_players([PlayerRow(id=player, name=player, created_at=now) for player in players])
     await store.close()
-    server = Server(folder)
+    server = Typed(folder)
     server.start()
     try:
         waiting = asyncio.Queue[tuple[int, Connection]]()
@@ -115,6 +128,41 @@ async def _all(waiting: "asyncio.Queue[tuple[int, Connection]]", do: object) -> 
     return time.perf_counter() - begun
 
 
+async def _onlookers() -> float:
+    """Updates of a lobby that reach all who look at it, for a second of the server's CPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Typed(Path(folder))
+        server.start()
+        ann = await register(server.url, "Ann")
+        clients = [Client(server.url) for _ in range(ONLOOKERS)]
+        shown = Counter[str]()
+
+        async def look(client: Client) -> None:
+            async with await client.open_socket() as socket:
+                await socket.send(json.dumps({"id": "1", "type": "subscribe", "payload": {"query": LOOK}}))
+                async for text in socket:
+                    for match in json.loads(text)["payload"]["data"]["lobby"]["matchesListed"]:
+                        shown[match["id"]] += 1
+
+        async def seen(match_id: str) -> None:
+            while shown[match_id] < ONLOOKERS:
+                await asyncio.sleep(0.01)
+
+        try:
+            first = await ann.create("{length: 1}")
+            looking = [asyncio.create_task(look(client)) for client in clients]
+            await seen(first)
+            begun = _processor_seconds(server.pid)
+            for _ in range(UPDATES):
+                await seen(await ann.create("{length: 1}"))
+            used = _processor_seconds(server.pid) - begun
+            for task in looking:
+                task.cancel()
+            return ONLOOKERS * UPDATES / used
+        finally:
+            server.kill()
+
+
 async def _clocks(number: int) -> float:
     """Per cent of a core that an idle server takes beside so many running clocks."""
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +171,7 @@ async def _clocks(number: int) -> float:
         for start in range(0, number, 200):
             await asyncio.gather(*(store.append(_running(f"m{n}", now)) for n in range(start, start + 200)))
         await store.close()
-        server = Server(Path(folder))
+        server = Typed(Path(folder))
         server.start()
         try:
             await asyncio.sleep(5)  # what starting costs is not meant

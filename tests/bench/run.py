@@ -38,7 +38,7 @@ from infra.matchfiles import read_file
 from infra.store import Append, SqlStore
 from tests.bench import appends, fanout, lobby, processes, tokens
 from tests.bench.light import MOVE, ROLL, Connection, print_table
-from tests.server import Server
+from tests.server import Server, Typed
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "legal_public.jsonl.gz"
 SMALL = Path(__file__).parents[1] / "corpus" / "legal_small.jsonl.gz"
@@ -338,7 +338,7 @@ def http_row() -> tuple[str, ...]:
     gc.freeze()  # what the other rows left is not for this process, which is the client now, to look through again
     ours, constant = [], []
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder))
+        server = Typed(Path(folder))
         server.start()
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.bench.constant"],
