@@ -212,6 +212,7 @@ class Audience:
         if not self._watchers and not self.over:
             self.house.close(self)
             self._playing.cancel()
+            del self._playing  # what has cancelled it refers to its frames, and they to this audience
 
     async def begun(self) -> bool:
         """Whether it is accepted, once that is known."""

@@ -186,6 +186,7 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
         if not isinstance(websocket, BoundedWebSocket):
             return
         websocket.door, self._inside = self.door, False  # it leaves in our place
+        self.parser = None  # type: ignore[assignment]  # which refers to this protocol, so that it would stay
         if not websocket.handshake_initiated:  # which would wait for more
             self._refuse(400, ErrorCode.BAD_REQUEST, "no websocket can be opened by this request")
 

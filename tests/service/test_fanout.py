@@ -4,10 +4,12 @@ The servers run in the test's own event loop, so that what they keep can be look
 """
 
 import asyncio
+import gc
 import json
 import random
 import re
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -30,6 +32,7 @@ from infra.store import SqlStore
 from service import audience, limits, windows, wire
 from service.app import create_app, create_server
 from service.audience import PAYLOAD_BYTES, Audiences, Watcher
+from service.execution import Executor
 from service.table import Request, Table, Throw
 from service.windows import STEPS
 from service.wire import BoundedWebSocket
@@ -639,3 +642,30 @@ async def test_coming_and_going_leaves_nothing_behind(running: Running) -> None:
         await until(lambda: not running.audiences and not running.table.windows and not running.sockets)
     await until(lambda: len(asyncio.all_tasks()) <= before)
     assert not running.table._bus._matches  # type: ignore[attr-defined]
+
+
+async def test_sockets_and_executions_are_gone_when_they_are_over_and_not_with_the_next_collection(
+    running: Running,
+) -> None:
+    """They are in no cycles: collections come seldom here, and would find so many only after a long time."""
+    kinds = (BoundedWebSocket, wire.BoundedHttp, audience.Audience, Executor)
+
+    def kept() -> Counter[str]:
+        return Counter(type(each).__name__ for each in gc.get_objects() if issubclass(type(each), kinds))
+
+    async with players(running.url) as played:
+        await played.join
+        gc.collect()
+        gc.disable()
+        try:
+            before = kept()
+            for number in range(20):
+                async with subscriber(running.url) as client:
+                    await subscribe(client, WATCH, {"id": played.match_id})
+                    await client.recv()
+                    if number % 2:
+                        client.transport.abort()
+            await played.play(4)
+            await until(lambda: not running.sockets and kept() == before)
+        finally:
+            gc.enable()
