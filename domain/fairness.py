@@ -19,6 +19,8 @@ LONGEST_ENTROPY = 64
 _FAIR = 252
 """Bytes from here on are skipped: 252 is the largest multiple of 6 that a byte can reach."""
 
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 
 def dice_from(link: str, match_id: str, number: int, white: str, black: str, entropy: str) -> Dice:
     """The dice of roll `number` (1, 2, 3 … within the match, openings included), given its link in hexadecimal.
@@ -31,13 +33,15 @@ def dice_from(link: str, match_id: str, number: int, white: str, black: str, ent
     Dice(first=6, second=1)
     """
     key = bytes.fromhex(link)
-    text = json.dumps([match_id, number, white, black, entropy], separators=(",", ":"), ensure_ascii=False)
-    digest = hmac.digest(key, text.encode(), "sha256")
+    digest = hmac.digest(key, _json([match_id, number, white, black, entropy]).encode(), "sha256")
     faces: list[int] = []
-    while len(faces) < 2:
-        faces += [byte % 6 + 1 for byte in digest if byte < _FAIR]
+    while True:
+        for byte in digest:
+            if byte < _FAIR:
+                faces.append(byte % 6 + 1)
+                if len(faces) == 2:
+                    return Dice(faces[0], faces[1])
         digest = hmac.digest(key, digest, "sha256")
-    return Dice(faces[0], faces[1])
 
 
 def follows(link: str, last: str) -> bool:

@@ -92,6 +92,12 @@ class _Job:
                 held.shutdown(socket.SHUT_RDWR)
 
 
+def _on_postgres(url: URL) -> dict[str, Any]:
+    """How to connect: what the address says goes before what we would say."""
+    given = dict(url.query)
+    return {**_POSTGRES, **given, "options": f"{_POSTGRES['options']} {given.get('options', '')}"}
+
+
 class Database:
     """Readers and one writer, threads with connections of their own; none waits for the database longer than it was
     given."""
@@ -99,7 +105,7 @@ class Database:
     def __init__(self, url: URL) -> None:
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.name = url.database or "" if self.is_sqlite else url.set(drivername="postgresql").render_as_string()
-        arguments = {"timeout": 3, "check_same_thread": False} if self.is_sqlite else _POSTGRES
+        arguments = {"timeout": 3, "check_same_thread": False} if self.is_sqlite else _on_postgres(url)
         self._engine = create_engine(url, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
         if self.is_sqlite:
             event.listen(self._engine, "connect", _configure)

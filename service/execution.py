@@ -84,7 +84,11 @@ class Preparation(SchemaExtension):
 
 
 class Executor(StrawberryGraphQLCoreExecutionContext):
-    """Executes an operation."""
+    """Executes an operation, and is gone with its answer: in no cycle, which only a collection would find."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.async_helpers = None  # type: ignore[assignment]  # methods of its own; no resolver of ours asks for them
 
     def execute_field(
         self, parent_type: GraphQLObjectType, source: Any, field_details_list: Any, path: Any, position_context: Any

@@ -1,5 +1,6 @@
 """What the process tells Prometheus. Nothing in it names a match, a player or an address."""
 
+import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ class _Process(Collector):
         yield GaugeMetricFamily(
             "videau_rates_shared", "Whether Redis has the rate limits' buckets", rates.buckets.connected
         )
+        yield GaugeMetricFamily("videau_tasks", "Tasks of asyncio: about one a connection", len(asyncio.all_tasks()))
         yield _counter("videau_rate_limited", "Requests refused by rate limits", ["limit"], rates.refused)
 
     def _of_requests(self) -> Iterator[Metric]:

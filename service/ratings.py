@@ -30,8 +30,7 @@ class Rater:
         """Rate no more; what is under way is finished, or done again by another."""
         if self._following is not None:
             self._following.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._following
+            await asyncio.wait([self._following])
 
     def ring(self) -> None:
         """A rated match has ended."""
@@ -53,4 +52,5 @@ class Rater:
                 logger.error("unforeseen error of the ratings", exc_info=error)
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), LOOK - PAUSE)
+                async with asyncio.timeout(LOOK - PAUSE):  # Python 3.11's wait_for may lose a cancellation
+                    await self._rung.wait()

@@ -117,6 +117,12 @@ class Server:
         return float(used.user + used.system)
 
 
+class Typed(Server):
+    """A server that is started as it is typed."""
+
+    program = ("-m", "service")
+
+
 def free_port() -> int:
     """A port below those that the kernel gives to clients, so that it is still free after a stop and a start."""
     for port in random.SystemRandom().sample(range(15_000, 32_000), 100):

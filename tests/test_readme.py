@@ -9,16 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import Server
+from tests.server import Server, Typed
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-
-
-class Typed(Server):
-    """A server that is started as it is typed."""
-
-    program = ("-m", "service")
 
 
 @pytest.fixture

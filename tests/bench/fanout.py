@@ -33,7 +33,7 @@ from service.limits import OPERATIONS
 from tests.bench.fanout_peers import DOCUMENT, SEATED, payloads, steps
 from tests.bench.light import MOVE, ROLL, print_table
 from tests.client import register
-from tests.server import Server
+from tests.server import Typed
 
 WATCHERS = 1_000
 IDLE = 5_000
@@ -214,7 +214,7 @@ class Ours:
     """`videau serve`, with a match that two clients play."""
 
     def __init__(self, folder: Path) -> None:
-        self._server = Server(Path(tempfile.mkdtemp(dir=folder)))
+        self._server = Typed(Path(tempfile.mkdtemp(dir=folder)))
         self._server.start()
         found = re.search(r":(\d+)/", self._server.url)
         assert found

@@ -1,12 +1,15 @@
-"""What the benches share: a client that costs as little as it can, and how a table is printed."""
+"""What the benches share: a client that costs as little as it can, how long things took, and how a table is printed."""
 
 import asyncio
 import json
+import math
 import os
 import platform
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import msgspec
 
 MATCH = "version phase toAct dice white { checkers } black { checkers }"
 ANSWER = f"... on Happened {{ match {{ {MATCH} }} events {{ seq kind }} }} ... on Refusal {{ code message }}"
@@ -37,6 +40,30 @@ class Connection:
         assert "errors" not in answer, answer
         data: dict[str, Any] = answer["data"]
         return data
+
+
+class Delays(msgspec.Struct):
+    """How long many things took, to two per cent; the longest exactly."""
+
+    counts: dict[int, int] = msgspec.field(default_factory=dict)
+    """How many took 1.02 to the power of so many microseconds, or less by two per cent at most."""
+    most: float = 0.0
+    """Seconds."""
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        step = math.ceil(math.log(max(1.0, seconds * 1e6), 1.02))
+        self.counts[step] = self.counts.get(step, 0) + 1
+        self.most = max(self.most, seconds)
+
+    def within(self, share: float) -> float:
+        """Seconds within which this share of them were done."""
+        left = share * sum(self.counts.values())
+        for step in sorted(self.counts):
+            left -= self.counts[step]
+            if left <= 0:
+                return min(self.most, 1.02**step / 1e6)
+        return self.most
 
 
 def print_table(rows: Iterable[Sequence[str]]) -> None:

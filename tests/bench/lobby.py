@@ -22,7 +22,7 @@ from infra.store import Append, PlayerRow, SqlStore
 from service.auth import Tokens
 from tests.bench.light import Connection, print_table
 from tests.client import Client, register
-from tests.server import Server
+from tests.server import Typed
 
 SEEKERS = 1_000
 AT_ONCE = 64
@@ -73,7 +73,7 @@ async def _seeks(folder: Path) -> tuple[float, float, int]:
     now = encode_time(datetime.now(UTC))
     await store.add_players([PlayerRow(id=player, name=player, created_at=now) for player in players])
     await store.close()
-    server = Server(folder)
+    server = Typed(folder)
     server.start()
     try:
         waiting = asyncio.Queue[tuple[int, Connection]]()
@@ -131,7 +131,7 @@ async def _all(waiting: "asyncio.Queue[tuple[int, Connection]]", do: object) -> 
 async def _onlookers() -> float:
     """Updates of a lobby that reach all who look at it, for a second of the server's CPU."""
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder))
+        server = Typed(Path(folder))
         server.start()
         ann = await register(server.url, "Ann")
         clients = [Client(server.url) for _ in range(ONLOOKERS)]
@@ -171,7 +171,7 @@ async def _clocks(number: int) -> float:
         for start in range(0, number, 200):
             await asyncio.gather(*(store.append(_running(f"m{n}", now)) for n in range(start, start + 200)))
         await store.close()
-        server = Server(Path(folder))
+        server = Typed(Path(folder))
         server.start()
         try:
             await asyncio.sleep(5)  # what starting costs is not meant

@@ -23,7 +23,7 @@ from tests.bench.light import MOVE, ROLL, STATE, Connection, print_table
 from tests.client import Client, register
 from tests.postgres import PostgresServer
 from tests.redis import RedisServer
-from tests.server import Server
+from tests.server import Server, Typed
 
 MATCHES = 64
 SECONDS = 5.0
@@ -55,7 +55,7 @@ def processes(number: int, folder: Path) -> Iterator[list[Server]]:
         for n in range(number):
             home = folder / str(n)
             home.mkdir()
-            servers.append(Server(home, **env))
+            servers.append(Typed(home, **env))
             servers[-1].start()
             stack.callback(servers[-1].kill)
         yield servers

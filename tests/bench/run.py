@@ -17,6 +17,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,7 +38,7 @@ from infra.matchfiles import read_file
 from infra.store import Append, SqlStore
 from tests.bench import appends, fanout, lobby, processes, tokens
 from tests.bench.light import MOVE, ROLL, Connection, print_table
-from tests.server import Server
+from tests.server import Server, Typed
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "legal_public.jsonl.gz"
 SMALL = Path(__file__).parents[1] / "corpus" / "legal_small.jsonl.gz"
@@ -227,10 +228,9 @@ def log_rows() -> list[tuple[str, ...]]:
     verifying = milliseconds(lambda: verify(lines), 10)
     folding = milliseconds(lambda: fold(decode_event(encode_event(event)) for event in events), 10)
     first = fold(events[:4])
-    chains = Chains("another")
-    chains.throw(first)  # a match's chain is made once, when it is created
-    rolls = [replace(first, links_used=n, rolls=n) for n in range(0, LINKS, 41)]
-    throwing = milliseconds(lambda: [chains.throw(match) for match in rolls], 10) / len(rolls)
+    link = partial(CHAINS._link, CHAINS._secrets[0], first.id, 0)
+    rolls = [replace(first, links_used=n, rolls=n, last_link=link(n)) for n in range(0, LINKS, 41)]
+    throwing = milliseconds(lambda: [CHAINS.throw(match) for match in rolls], 10) / len(rolls)
     return [
         (
             f"verifying {len(events)} events: rules, hashes, dice, ms",
@@ -338,7 +338,7 @@ def http_row() -> tuple[str, ...]:
     gc.freeze()  # what the other rows left is not for this process, which is the client now, to look through again
     ours, constant = [], []
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder))
+        server = Typed(Path(folder))
         server.start()
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.bench.constant"],

@@ -21,7 +21,7 @@ from service.table import Table
 from tests.apps import StudioKey, key_set, studio_key
 from tests.bench.light import print_table
 from tests.bench.processes import Game, begun, cpu_seconds
-from tests.server import Server
+from tests.server import Typed
 
 APP = "bench.example"
 KEYS = [studio_key(algorithm, algorithm) for algorithm in ("EdDSA", "ES256", "RS256")]
@@ -81,7 +81,7 @@ async def answered() -> float:
             await game.go_on()
 
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder))
+        server = Typed(Path(folder))
         server.start()
         try:
             games = [await begun(server, n) for n in range(MATCHES)]

@@ -307,7 +307,7 @@ class Crowd:
         """Random legal commands at one table, until its match is over."""
         while not self._stop.is_set() and game.state["phase"] != "OVER":
             player = game.to_act
-            verb, variables = self.choice(game.state)
+            verb, variables = choice(game.state, self.chance)
             call = self.called(player, verb, id=game.id, version=game.state["version"], **variables)
             answer = await self.send(call, give_up=0.2)
             if answer is not None and answer["__typename"] == "Happened":
@@ -316,15 +316,16 @@ class Crowd:
                 game.state = await self.read(game.id, player)
             await asyncio.sleep(self._pace * self.chance.uniform(0.5, 1.5))
 
-    def choice(self, state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """A command for whoever must act at a match, and its variables: nearly always a legal one."""
-        chance = self.chance.random()
-        if state["phase"] == "TO_ANSWER":
-            return ("accept" if chance < 0.8 else "refuse"), {}
-        if chance < 0.01:
-            return "resign", {"stake": self.chance.choice(("SINGLE", "GAMMON", "BACKGAMMON"))}
-        if state["phase"] == "TO_PLAY":
-            return "move", {"play": {"moves": self.chance.choice(state["legalPlays"])["moves"]}}
-        if chance < 0.1 and state["cube"]["owner"] in (None, state["toAct"]):
-            return "double", {}
-        return "roll", {}
+
+def choice(state: dict[str, Any], chance: random.Random) -> tuple[str, dict[str, Any]]:
+    """A command for whoever must act at a match, and its variables: nearly always a legal one."""
+    number = chance.random()
+    if state["phase"] == "TO_ANSWER":
+        return ("accept" if number < 0.8 else "refuse"), {}
+    if number < 0.01:
+        return "resign", {"stake": chance.choice(("SINGLE", "GAMMON", "BACKGAMMON"))}
+    if state["phase"] == "TO_PLAY":
+        return "move", {"play": {"moves": chance.choice(state["legalPlays"])["moves"]}}
+    if number < 0.1 and state["cube"]["owner"] in (None, state["toAct"]):
+        return "double", {}
+    return "roll", {}

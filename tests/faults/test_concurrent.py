@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.log import Recorded
-from tests.faults.crowd import MUTATIONS, READ, Call, Crowd, Game, Player
+from tests.faults.crowd import MUTATIONS, READ, Call, Crowd, Game, Player, choice
 from tests.faults.order import Read, check_order
 from tests.faults.proof import Disproved, proof
 from tests.server import Server
@@ -49,7 +49,7 @@ async def _client(crowd: Crowd, game: Game, player: Player, reads: list[Read]) -
         begun = time.monotonic()
         state = await crowd.read(game.id, player)
         reads.append(Read(begun, time.monotonic(), state["version"]))
-        verb, more = crowd.choice(state)
+        verb, more = choice(state, crowd.chance)
         if crowd.chance.random() < 0.3:
             verb, more = crowd.chance.choice(VERBS), {"play": {"moves": [[13, 11]]}, "stake": "SINGLE"}
         if crowd.chance.random() < 0.5:

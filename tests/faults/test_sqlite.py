@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.crowd import MUTATIONS, READ, Crowd, Unavailable
+from tests.faults.crowd import MUTATIONS, READ, Crowd, Unavailable, choice
 from tests.faults.processes import Unprivileged, processes
 from tests.faults.proof import operators_token, proof, proven
 from tests.server import Server
@@ -74,7 +74,7 @@ async def test_a_read_only_file_is_served_to_readers_alone(
     file.chmod(0o444)
     async with processes(tmp_path, one_file, [Unprivileged]) as [server]:
         crowd, [game] = stored.second, stored.second.games
-        due, more = crowd.choice(game.state)
+        due, more = choice(game.state, crowd.chance)
         create = "createMatch", {"settings": {"length": 1}}
         with crowd.at([server.base]):
             for verb, variables in ((due, {"id": game.id, **more}), create):

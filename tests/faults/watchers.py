@@ -125,7 +125,8 @@ class Watcher:
 
     async def _sse(self, url: str) -> AsyncGenerator[tuple[int, str]]:
         at = urlsplit(url)
-        reader, writer = await asyncio.wait_for(asyncio.open_connection(at.hostname, at.port), 5)
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection(at.hostname, at.port)
         path = f"/matches/{self.match_id}/events" if self.match_id else "/events"
         lines = [f"GET {path} HTTP/1.1", f"host: {at.hostname}", "accept: text/event-stream"]
         if self.after:
@@ -134,14 +135,15 @@ class Watcher:
             lines.append(f"authorization: Bearer {self._token}")
         try:
             writer.write("\r\n".join([*lines, "", ""]).encode())
-            status = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._silence)).split()[1]
+            async with asyncio.timeout(self._silence):
+                status = (await reader.readuntil(b"\r\n\r\n")).split()[1]
             if status == b"204":
                 return
             if status == b"503":
                 raise Cut(status)
             assert status == b"200", status
             pause = first = None
-            while (line := await asyncio.wait_for(reader.readline(), self._silence)).endswith(b"\n"):
+            while (line := await self._line(reader)).endswith(b"\n"):
                 if line.startswith(b"data: "):
                     record = json.loads(line[6:])
                     yield record["seq"] if self.match_id else record["position"], record["hash"]
@@ -155,6 +157,10 @@ class Watcher:
             raise Cut("closed")
         finally:
             writer.transport.abort()
+
+    async def _line(self, reader: asyncio.StreamReader) -> bytes:
+        async with asyncio.timeout(self._silence):  # Python 3.11's wait_for may lose a cancellation
+            return await reader.readline()
 
 
 @asynccontextmanager

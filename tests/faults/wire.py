@@ -33,6 +33,11 @@ class Wire:
             writer.transport.abort()
         self._idle.clear()
 
+    @property
+    def idle(self) -> int:
+        """Lines that wait to be used again."""
+        return len(self._idle)
+
     async def ask(
         self, method: str, path: str, *, token: str | None = None, body: bytes = b"", patience: float
     ) -> tuple[int, bytes]:

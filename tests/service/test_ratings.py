@@ -10,8 +10,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from sqlalchemy.engine import make_url
 
 from domain.ratings import Standing, changes
+from infra.ratings import Ratings
+from infra.store import SqlStore
+from service.ratings import Rater
 from tests.apps import key_set, studio_key, videau
 from tests.client import Client, play_out, register
 from tests.server import Server
@@ -330,3 +334,18 @@ async def test_ratings_are_rebuilt_while_the_service_runs(own_server: Server) ->
     assert after[0]["ratingAfter"] == pytest.approx(before + after[0]["change"])
     for player in players:
         await player.close()
+
+
+async def test_a_rater_that_is_rung_as_it_is_closed_ends(tmp_path: Path) -> None:
+    """In Python 3.11 a cancellation can get lost in `asyncio.wait_for`, and the process would not stop."""
+    store = SqlStore(make_url(f"sqlite:///{tmp_path}/videau.db"), create=True)
+    rater = Rater(Ratings(store.database))
+    rater.start()
+    async with asyncio.timeout(SOON):
+        while not rater._rung._waiters:
+            await asyncio.sleep(0.005)
+        rater.ring()
+        await asyncio.sleep(0)
+    closed, _ = await asyncio.wait([asyncio.create_task(rater.close())], timeout=SOON)
+    assert closed
+    await store.close()
