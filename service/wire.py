@@ -117,6 +117,45 @@ class Door:
         return None if any(address in each for each in self._proxies) else network_of(host)
 
 
+class _Gathering:
+    """A transport that writes what comes in one go with one call: uvicorn gives it a response's head, then its body.
+
+    Each call of the system costs, and so does each packet at its other end.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.inner = transport
+        self._loop = loop
+        self._kept: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def is_closing(self) -> bool:
+        return self.inner.is_closing()
+
+    def write(self, data: bytes) -> None:
+        """Write it with what comes next, and not later than in the next turn of the loop."""
+        if not self._kept:
+            self._loop.call_soon(self.flush)
+        self._kept.append(data)
+        self._size += len(data)
+        if self._size > SEND_BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is there."""
+        if self._kept:
+            data, self._kept, self._size = b"".join(self._kept), [], 0
+            self.inner.write(data)
+
+    def close(self) -> None:
+        """Write what is there, and close."""
+        self.flush()
+        self.inner.close()
+
+
 class BoundedHttp(_Impatient, HttpToolsProtocol):
     """uvicorn's HTTP, which takes headers of any size and waits for ever, with an end to both."""
 
@@ -131,6 +170,7 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = self._gathering = _Gathering(transport, self.loop)  # type: ignore[assignment]
         self._inside = self.door.enter(self.client)
         if self._inside:
             self._wait()
@@ -178,9 +218,14 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
         self._forget_lateness()
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        self._gathering.flush()
+        super().on_response_complete()
+
     def handle_websocket_upgrade(self) -> None:
         self._arrived = True
         self._forget_lateness()
+        self.transport = self._gathering.inner
         super().handle_websocket_upgrade()
         websocket = self.transport.get_protocol()
         if not isinstance(websocket, BoundedWebSocket):
