@@ -76,7 +76,7 @@ def create_app(settings: Settings) -> Starlette:
         table.rater.start()
         forgetting = asyncio.create_task(_forget(store, table, timedelta(days=settings.key_days)))
         gc.freeze()  # what start-up made is never garbage: collections skip it,
-        gc.set_threshold(50_000, 20, 50)  # and come seldom: a request leaves a dozen objects in cycles
+        gc.set_threshold(50_000, 20, 50)  # and come seldom: neither requests nor sockets leave anything in cycles
         yield
         forgetting.cancel()
         table.windows.close()

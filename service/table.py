@@ -686,16 +686,20 @@ class Table:
         events: list[Event] = []
         states: list[Match] = []
 
-        def apply(command: Command) -> Match:
+        def perform(command: Command) -> Match:
             nonlocal match
             for event in decide(match, command, now):
                 match = evolve(match, event, now)
                 events.append(event)
                 states.append(match)
             assert match is not None
-            if match.links_used == LINKS:
-                return apply(Commit(commitment=self._chains.commitment(match.id, match.chain + 1)))
             return match
+
+        def apply(command: Command) -> Match:  # it must not call itself, or a cycle would keep all this
+            after = perform(command)
+            if after.links_used == LINKS:
+                after = perform(Commit(commitment=self._chains.commitment(after.id, after.chain + 1)))
+            return after
 
         for command in commands:
             after = apply(command)

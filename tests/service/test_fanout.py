@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import pytest
@@ -644,28 +645,36 @@ async def test_coming_and_going_leaves_nothing_behind(running: Running) -> None:
     assert not running.table._bus._matches  # type: ignore[attr-defined]
 
 
-async def test_sockets_and_executions_are_gone_when_they_are_over_and_not_with_the_next_collection(
+async def test_sockets_and_commands_are_gone_when_they_are_over_and_not_with_the_next_collection(
     running: Running,
 ) -> None:
     """They are in no cycles: collections come seldom here, and would find so many only after a long time."""
-    kinds = (BoundedWebSocket, wire.BoundedHttp, audience.Audience, Executor)
+    kinds = (BoundedWebSocket, wire.BoundedHttp, audience.Audience, Executor, FunctionType)
 
     def kept() -> Counter[str]:
-        return Counter(type(each).__name__ for each in gc.get_objects() if issubclass(type(each), kinds))
+        found = (each for each in gc.get_objects() if issubclass(type(each), kinds))
+        ours = (each for each in found if str(each.__module__).startswith("service."))
+        return Counter(getattr(each, "__qualname__", type(each).__name__) for each in ours)
 
     async with players(running.url) as played:
         await played.join
-        gc.collect()
-        gc.disable()
-        try:
-            before = kept()
-            for number in range(20):
+
+        async def use() -> None:
+            for number in range(10):
                 async with subscriber(running.url) as client:
                     await subscribe(client, WATCH, {"id": played.match_id})
                     await client.recv()
                     if number % 2:
                         client.transport.abort()
             await played.play(4)
-            await until(lambda: not running.sockets and kept() == before)
+            await until(lambda: not running.sockets)
+
+        await use()  # caches are filled by now
+        gc.collect()
+        gc.disable()
+        try:
+            before = kept()
+            await use()
+            await until(lambda: kept() == before)
         finally:
             gc.enable()
