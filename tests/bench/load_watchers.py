@@ -7,6 +7,7 @@ end, and then the next one. So many times a second (CUTS) one is cut off without
 """
 
 import contextlib
+import gc
 import heapq
 import itertools
 import json
@@ -304,6 +305,7 @@ class Watchers:
         until = time.monotonic() + _PATIENCE
         while any(watcher.after == 0 for watcher in self._watchers) and time.monotonic() < until:
             self._turn(0.1)
+        gc.freeze()  # no collection is to look through all of this
         print("watching", flush=True)
         cut = time.monotonic()
         while self._end is None:

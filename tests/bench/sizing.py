@@ -1,7 +1,8 @@
 """What one core and one GiB carry, over PostgreSQL and Redis: `python -m tests.bench.sizing` prints README's table.
 
 Loads of tests/bench/load.py, each over one process and databases of its own. What a command costs, an event for all who
-watch a match, and its delivery to each of them, follows from loads that differ in nothing else.
+watch a match, and its delivery to each of them, follows from loads that differ in nothing else, and take all of a core:
+a core that does little has cold caches, and takes up to twice as long for everything.
 """
 
 import resource
@@ -28,26 +29,22 @@ THOUGHT = 5.0
 def main() -> None:
     """Measure, then print."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    full, alone, one, many = (
-        loaded(matches=64, watchers=0, rate=0.0),
-        loaded(matches=MATCHES, watchers=0, rate=RATE),
-        loaded(matches=MATCHES, watchers=MATCHES, rate=RATE),
-        loaded(matches=MATCHES, watchers=MATCHES * MANY, rate=RATE),
-    )
+    alone, one, many = (loaded(watchers=MATCHES * each, rate=0.0) for each in (0, 1, MANY))
+    calm_one, calm = (loaded(watchers=MATCHES * each, rate=RATE) for each in (1, MANY))
     command = alone.used["videau"] / commands(alone)
     event = (one.used["videau"] - command * commands(one)) / one.watched.deliveries
-    delivery = (many.used["videau"] - one.used["videau"]) / (many.watched.deliveries - one.watched.deliveries)
+    delivery = (many.used["videau"] - command * commands(many) - event * many.watched.deliveries / MANY) / (
+        many.watched.deliveries * (1 - 1 / MANY)
+    )
     events = one.watched.deliveries / commands(one)
     of_match = command + events * (event + delivery)
-    memory = {name: outcome.samples[-2][1].memory for name, outcome in (("alone", alone), ("one", one), ("many", many))}
-    first = (memory["one"] - memory["alone"]) / MATCHES * 1024
-    more = (memory["many"] - memory["one"]) / (MATCHES * (MANY - 1)) * 1024
+    idle, first, more = calm.samples[0][1].memory, *(each.samples[-2][1].memory for each in (calm_one, calm))
     others = {name: used / commands(alone) for name, used in alone.used.items() if name != "videau"}
     rows = [
         ("commands/s that a core of ours answers, nobody watching", f"{1 / command:,.0f}"),
         (
             "the same, measured, with clients, PostgreSQL and Redis on the same two cores",
-            f"{commands(full) / full.seconds:,.0f}",
+            f"{commands(alone) / alone.seconds:,.0f}",
         ),
         ("CPU of a command, ms", f"{command * 1e3:.2f}, " + ", ".join(f"{n} {u * 1e3:.2f}" for n, u in others.items())),
         (
@@ -62,9 +59,17 @@ def main() -> None:
             f"watchers a core, {MANY} at each of such matches",
             f"{MANY * THOUGHT / (of_match + MANY * events * delivery):,.0f}",
         ),
-        ("KiB of a match with its first watcher; of one more watcher", f"{first:.0f}; {more:.1f}"),
-        (f"p50 / p99 ms of commands, {RATE:.0f}/s, {MATCHES * MANY:,} watchers", percentiles(many.load.delays)),
-        ("p50 / p99 ms from the log to a watcher in the same", percentiles(many.watched.delays)),
+        ("MiB of a process that does nothing", f"{idle:.0f}"),
+        (
+            "KiB of a match with its first watcher, at most; of one more watcher",
+            f"{(first - idle) / MATCHES * 1024:.0f}; {(more - first) / MATCHES / (MANY - 1) * 1024:.1f}",
+        ),
+        (f"p50 / p99 ms of commands, {RATE:.0f}/s, {MATCHES * MANY:,} watchers", percentiles(calm.load.delays)),
+        ("p50 / p99 ms from the log to a watcher in the same", percentiles(calm.watched.delays)),
+        (
+            "% of a core for both, ours and PostgreSQL's",
+            "; ".join(f"{calm.used[name] / calm.seconds * 100:.0f}" for name in ("videau", "postgres")),
+        ),
     ]
     for row in rows:
         print("| " + " | ".join(row) + " |")
@@ -75,13 +80,13 @@ def percentiles(delays: Delays) -> str:
     return f"{delays.within(0.5) * 1e3:.1f} / {delays.within(0.99) * 1e3:.1f}"
 
 
-def loaded(*, matches: int, watchers: int, rate: float) -> Outcome:
+def loaded(*, watchers: int, rate: float) -> Outcome:
     """A load on a new process."""
     with tempfile.TemporaryDirectory() as folder, processes(1, Path(folder)) as servers:
         outcome = uvloop.run(
             put(
                 [server.base for server in servers],
-                matches=matches,
+                matches=MATCHES,
                 watchers=watchers,
                 rate=rate,
                 seconds=SECONDS,
@@ -91,7 +96,7 @@ def loaded(*, matches: int, watchers: int, rate: float) -> Outcome:
                 used=programs,
             )
         )
-    print(f"\n{matches} matches, {watchers} watchers, {rate:.0f} a second", *told(outcome), sep="\n", file=sys.stderr)
+    print(f"\n{watchers} watchers, {rate:.0f} a second", *told(outcome), sep="\n", file=sys.stderr)
     return outcome
 
 

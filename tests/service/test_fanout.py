@@ -678,3 +678,22 @@ async def test_sockets_and_commands_are_gone_when_they_are_over_and_not_with_the
             await until(lambda: kept() == before)
         finally:
             gc.enable()
+
+
+async def test_a_subscription_keeps_nothing_of_the_events_that_were(running: Running) -> None:
+    """Else who watches for long, as a lobby, would cost ever more."""
+
+    def kept() -> int:
+        gc.collect()
+        return sum(type(each).__module__.startswith("graphql.execution") for each in gc.get_objects())
+
+    async with players(running.url) as played, subscriber(running.url) as client:
+        await played.join
+        await subscribe(client, BIG, {"id": played.match_id, "after": 2})
+        numbers = []
+        for turns in (5, 25):
+            await played.play(turns)
+            version = (await played.white.match(played.match_id))["version"]
+            await seqs(client, version)
+            numbers.append(kept())
+    assert numbers[0] == numbers[1] > 0
