@@ -39,6 +39,8 @@ def main() -> None:
     events = one.watched.deliveries / commands(one)
     of_match = command + events * (event + delivery)
     idle, first, more = calm.samples[0][1].memory, *(each.samples[-2][1].memory for each in (calm_one, calm))
+    watched, watcher = (first - idle) / MATCHES * 1024, (more - first) / MATCHES / (MANY - 1) * 1024
+    free = (1024 - idle) * 1024
     others = {name: used / commands(alone) for name, used in alone.used.items() if name != "videau"}
     rows = [
         ("commands/s that a core of ours answers, nobody watching", f"{1 / command:,.0f}"),
@@ -59,11 +61,12 @@ def main() -> None:
             f"watchers a core, {MANY} at each of such matches",
             f"{MANY * THOUGHT / (of_match + MANY * events * delivery):,.0f}",
         ),
-        ("MiB of a process that does nothing", f"{idle:.0f}"),
         (
-            "KiB of a match with its first watcher, at most; of one more watcher",
-            f"{(first - idle) / MATCHES * 1024:.0f}; {(more - first) / MATCHES / (MANY - 1) * 1024:.1f}",
+            "matches a GiB, both players connected; watchers a GiB, of few matches",
+            f"{free / (watched + watcher):,.0f}; {free / watcher:,.0f}",
         ),
+        ("MiB of a process that does nothing", f"{idle:.0f}"),
+        ("KiB of a match with its first watcher; of one more watcher", f"{watched:.0f}; {watcher:.1f}"),
         (f"p50 / p99 ms of commands, {RATE:.0f}/s, {MATCHES * MANY:,} watchers", percentiles(calm.load.delays)),
         ("p50 / p99 ms from the log to a watcher in the same", percentiles(calm.watched.delays)),
         (
