@@ -193,6 +193,14 @@ class Load:
                     pause = max(pause, extensions.get("retryAfter", 0))
             await asyncio.sleep(pause)
 
+    async def _got(self, wire: Wire, path: str) -> bytes:
+        """What is there; asked for again when the line had been idle for too long."""
+        while True:
+            with contextlib.suppress(Lost):
+                status, body = await wire.ask("GET", path, patience=PATIENCE)
+                assert status == 200, (status, body)
+                return body
+
     # the end
 
     async def prove(self, seen: dict[str, list[str]]) -> int:
@@ -201,9 +209,7 @@ class Load:
 
         async def log(match_id: str) -> int:
             async with limit:
-                wire = next(self._turns)
-                status, lines = await wire.ask("GET", f"/matches/{match_id}/events", patience=PATIENCE)
-            assert status == 200, (status, lines)
+                lines = await self._got(next(self._turns), f"/matches/{match_id}/events")
             watched = {"who watched": list(enumerate(seen[match_id], 1))} if match_id in seen else {}
             return len(prove(lines.splitlines(), self.calls[match_id], watched).records)
 
@@ -218,8 +224,7 @@ class Load:
         """What the processes say now."""
         sums: defaultdict[str, float] = defaultdict(float)
         for wire in self._wires:
-            status, text = await wire.ask("GET", "/metrics", patience=PATIENCE)
-            assert status == 200, status
+            text = await self._got(wire, "/metrics")
             for name, value in _MEASURED.findall(text.decode()):
                 sums[name] += float(value)
         return Sample(
