@@ -194,12 +194,13 @@ class Load:
             await asyncio.sleep(pause)
 
     async def _got(self, wire: Wire, path: str) -> bytes:
-        """What is there; asked for again when the line had been idle for too long."""
-        while True:
+        """What is there; asked for again while lines were idle for too long. Raises Lost."""
+        for _ in range(2 * AT_ONCE):
             with contextlib.suppress(Lost):
                 status, body = await wire.ask("GET", path, patience=PATIENCE)
                 assert status == 200, (status, body)
                 return body
+        raise Lost(f"no answer for {path}")
 
     # the end
 
