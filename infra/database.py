@@ -27,7 +27,7 @@ PATIENCE = 5.0
 READERS = 4
 """Connections that read; one more writes at once, and one in transactions."""
 
-_POSTGRES = {
+_POSTGRES: dict[str, Any] = {
     "connect_timeout": 2,
     "tcp_user_timeout": 5_000,
     "application_name": "videau",
@@ -93,9 +93,10 @@ class _Job:
 
 
 def _on_postgres(url: URL) -> dict[str, Any]:
-    """How to connect: what the address says goes before what we would say."""
-    given = dict(url.query)
-    return {**_POSTGRES, **given, "options": f"{_POSTGRES['options']} {given.get('options', '')}"}
+    """How to connect, beside what the address says, which goes before what we would say: SQLAlchemy knows that."""
+    given = url.query.get("options", ())
+    options = " ".join([_POSTGRES["options"], *((given,) if isinstance(given, str) else given)])
+    return {name: ours for name, ours in _POSTGRES.items() if name not in url.query} | {"options": options}
 
 
 class Database:

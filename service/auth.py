@@ -172,8 +172,8 @@ class Context:
         return app
 
     async def lobby(self, app: str | None) -> AsyncGenerator[LobbyChange]:
-        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` does."""
-        async with aclosing(self.table.lobby.watch(await self.lobby_app(app))) as changes:
+        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` and Lobby.watch do."""
+        async with aclosing(self.table.lobby.watch(await self.lobby_app(app), self.address)) as changes:
             async for change in changes:
                 yield change
 

@@ -1,7 +1,10 @@
 """How much one request may ask for. Every limit is answered with an error whose code says which it was."""
 
 import re
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from graphql import (
     DocumentNode,
@@ -98,7 +101,40 @@ NESTING = 60
 """Braces and brackets within each other, inline fragments included: deeper text is not even parsed."""
 
 
-@lru_cache(256)
+REMEMBERED = 256
+REMEMBERED_CHARACTERS = 100_000
+"""How many texts are kept with what was found in them, and how long all may be: one of 5,000 takes a megabyte."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def remembered(find: Callable[P, T]) -> Callable[P, T]:
+    """As lru_cache, for what is found in texts that clients write."""
+    found: OrderedDict[tuple[object, ...], T] = OrderedDict()
+    size = 0
+
+    @wraps(find)
+    def remember(*given: P.args, **named: P.kwargs) -> T:
+        nonlocal size
+        if given in found:
+            found.move_to_end(given)
+            return found[given]
+        answer = found[given] = find(*given, **named)
+        size += _characters(given)
+        while size > REMEMBERED_CHARACTERS or len(found) > REMEMBERED:
+            forgotten, _ = found.popitem(last=False)
+            size -= _characters(forgotten)
+        return answer
+
+    return remember
+
+
+def _characters(given: tuple[object, ...]) -> int:
+    return sum(len(each) for each in given if isinstance(each, str))
+
+
+@remembered
 def parsed(query: str) -> DocumentNode:
     """The document behind a text that is nested no deeper than NESTING. Raises GraphQLError."""
     return parse(query, max_tokens=QUERY_TOKENS)
@@ -140,7 +176,7 @@ NOTHING = Price(0, 1, 0, False)
 """What is no operation costs a unit."""
 
 
-@lru_cache(256)
+@remembered
 def price_of(query: str, operation_name: str | None) -> Price:
     """The price of the named operation of a document, or of its only one; whether it is valid is not asked here."""
     broken = Price(0, UNREADABLE, 0, False)
