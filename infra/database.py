@@ -34,9 +34,11 @@ _POSTGRES: dict[str, Any] = {
     "options": "-c statement_timeout=4000 -c lock_timeout=3000 -c idle_in_transaction_session_timeout=5000",
 }
 
+READ_ONLY = "25006"
+
 _PASSING = {
     "08": "the connection was lost",
-    "25006": "it is read-only, as a standby is",
+    READ_ONLY: "it is read-only, as a standby is",
     "40001": "two transactions were in each other's way",
     "40P01": "two transactions waited for each other",
     "53300": "it has too many connections",
@@ -202,7 +204,7 @@ class Database:
             except DBAPIError as error:
                 self._close(engine)
                 pause = random.uniform(0.02, 0.08) * min(tries + 1, 5)
-                self.answering = False
+                self.answering = getattr(error.orig, "sqlstate", None) == READ_ONLY  # which is an answer
                 if self.is_sqlite or not _passes(error) or job.left < pause:
                     raise self._explained(error) from error
             finally:
