@@ -223,9 +223,13 @@ class Context:
         if caller.player is None:
             self.operates = True
             return
-        if not (await self.table.names([caller.player])).get(caller.player):  # a player without a name is forgotten
-            raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
+        await self._check_known(caller.player)
         self.viewer, self.app = caller.player, caller.app
+
+    async def _check_known(self, player: str) -> None:
+        """Raises ApiError for one who was forgotten: a player without a name is; or Unavailable."""
+        if not (await self.table.names([player])).get(player):
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
 
     async def lapse(self) -> ApiError:
         """Why the caller's token can be used no more, as soon as that is so; never returns for an anonymous caller."""
@@ -237,6 +241,8 @@ class Context:
             await asyncio.sleep(max(0.0, min(RECHECK_SECONDS, caller.expires - time.time())))
             try:
                 await self.tokens.check(caller)
+                if caller.player is not None:
+                    await self._check_known(caller.player)
             except ApiError as error:
                 return error
             except Unavailable:
