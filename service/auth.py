@@ -16,7 +16,7 @@ from infra.buckets import Level
 from infra.database import Unavailable
 from service.apps import Apps, Caller, expiry, token_error, verified
 from service.errors import ApiError, ErrorCode, status_of
-from service.lobby import LobbyChange
+from service.lobby import CHANNEL, LobbyChange
 from service.rates import UNLIMITED, Payer, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
@@ -160,9 +160,12 @@ class Context:
             code = ErrorCode.UNAUTHENTICATED if self.viewer is None else ErrorCode.FORBIDDEN
             raise ApiError(code, "only an operator may do that: `videau token` makes an operator's token")
 
-    def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
-        """What the caller sees of a match after a number; see Table.watch."""
-        return self.table.watch(match_id, after, self.viewer)
+    async def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
+        """What the caller sees of a match after a number. Raises what Table.watch and Apart.one do."""
+        with self.table.apart.one(match_id, self.address):
+            async with aclosing(self.table.watch(match_id, after, self.viewer)) as steps:
+                async for step in steps:
+                    yield step
 
     async def lobby_app(self, app: str | None) -> str:
         """The app whose lobby is meant, the caller's own if none is said. Raises ApiError BAD_INPUT, Unavailable."""
@@ -172,10 +175,11 @@ class Context:
         return app
 
     async def lobby(self, app: str | None) -> AsyncGenerator[LobbyChange]:
-        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` and Lobby.watch do."""
-        async with aclosing(self.table.lobby.watch(await self.lobby_app(app), self.address)) as changes:
-            async for change in changes:
-                yield change
+        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` and Apart.one do."""
+        with self.table.apart.one(CHANNEL, self.address):
+            async with aclosing(self.table.lobby.watch(await self.lobby_app(app))) as changes:
+                async for change in changes:
+                    yield change
 
     @property
     def payer(self) -> Payer:

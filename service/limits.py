@@ -1,8 +1,9 @@
 """How much one request may ask for. Every limit is answered with an error whose code says which it was."""
 
 import re
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -132,6 +133,35 @@ def remembered(find: Callable[P, T]) -> Callable[P, T]:
 
 def _characters(given: tuple[object, ...]) -> int:
     return sum(len(each) for each in given if isinstance(each, str))
+
+
+class Apart:
+    """Counts the executions that watch something for an address: each slows down all who watch it."""
+
+    def __init__(self) -> None:
+        self.most: int | None = None
+        """How many there may be of one thing."""
+        self._executions = Counter[tuple[str, str]]()
+
+    def __len__(self) -> int:
+        return self._executions.total()
+
+    @contextmanager
+    def one(self, what: str, address: str) -> Iterator[None]:
+        """While this lasts, there is one more. Raises ApiError TOO_MANY_SUBSCRIPTIONS."""
+        if self.most is not None and self._executions[what, address] >= self.most:
+            raise ApiError(
+                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+                "your address has {most} different subscriptions to this: complete one first",
+                most=self.most,
+            )
+        self._executions[what, address] += 1
+        try:
+            yield
+        finally:
+            self._executions[what, address] -= 1
+            if not self._executions[what, address]:
+                del self._executions[what, address]
 
 
 @remembered

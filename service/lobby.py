@@ -1,7 +1,6 @@
 """The lobby: who seeks an opponent, and which public matches there are, as they come and go."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sized
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ from infra.ids import id_from, new_id
 from infra.log import decode_time, encode_time
 from infra.seeks import MOST, Seeks
 from infra.store import MatchRow, SeekRow, SqlStore, Unavailable
-from service.errors import ApiError, ErrorCode, logger
+from service.errors import logger
 
 CHANNEL = "lobby:"
 """What the bus calls the lobby of an app, before its name."""
@@ -95,11 +94,7 @@ class Lobby:
         self._seeks = Seeks(store.database)
         self._make = make
         self._tell_match = tell
-        self.most: int | None = None
-        """How many executions may watch for one address."""
         self._halls: dict[str, Hall] = {}
-        self._of_address = Counter[str]()
-        """How many executions watch for each address."""
         self._queue: list[tuple[SeekRow, asyncio.Future[SeekRow | None]]] = []
         self._pairing: asyncio.Task[None] | None = None
 
@@ -197,10 +192,10 @@ class Lobby:
             if hall.looking is not None:
                 hall.looking.cancel()
 
-    async def watch(self, app: str, address: str) -> AsyncGenerator[LobbyChange]:
-        """What an app's lobby shows, and then whatever comes and goes; without an end. Raises what `watched` does."""
+    async def watch(self, app: str) -> AsyncGenerator[LobbyChange]:
+        """What an app's lobby shows, and then whatever comes and goes; without an end."""
         news, seen = asyncio.Event(), None
-        with self.watched(app, news, address) as hall:
+        with self.watched(app, news) as hall:
             while True:
                 news.clear()
                 sight = hall.sight
@@ -213,31 +208,18 @@ class Lobby:
                 await news.wait()
 
     @contextmanager
-    def watched(self, app: str, news: asyncio.Event, address: str, onlookers: Sized = ()) -> Iterator[Hall]:
-        """An app's lobby, which is looked at while this lasts; `news` is set whenever it has been looked at.
-
-        Raises ApiError TOO_MANY_SUBSCRIPTIONS where `most` executions watch for the address: each slows down all.
-        """
-        if self.most is not None and self._of_address[address] >= self.most:
-            raise ApiError(
-                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
-                "your address has {most} different subscriptions to lobbies: complete one first",
-                most=self.most,
-            )
+    def watched(self, app: str, news: asyncio.Event, onlookers: Sized = ()) -> Iterator[Hall]:
+        """An app's lobby, which is looked at while this lasts; `news` is set whenever it has been looked at."""
         hall = self._halls.get(app)
         if hall is None:
             hall = self._halls[app] = Hall()
             self._bus.subscribe(CHANNEL + app)
             hall.looking = asyncio.create_task(self._look(app, hall))
         hall.watchers[news] = onlookers
-        self._of_address[address] += 1
         try:
             yield hall
         finally:
             del hall.watchers[news]
-            self._of_address[address] -= 1
-            if not self._of_address[address]:
-                del self._of_address[address]
             if not hall.watchers and self._halls.get(app) is hall:
                 del self._halls[app]
                 self._bus.unsubscribe(CHANNEL + app)

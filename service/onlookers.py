@@ -24,7 +24,7 @@ from service.auth import Context
 from service.documents import lobby_form_of
 from service.errors import ApiError, logger
 from service.limits import parsed, remembered
-from service.lobby import Hall, LobbyChange, Sight
+from service.lobby import CHANNEL, Hall, LobbyChange, Sight
 from service.wire import BoundedWebSocket
 
 _ALIKE = frozenset({"Subscription.lobby", "Seek.player", "Seat.player", "Player.rating", "Seat.presence"})
@@ -118,7 +118,11 @@ class Crowd:
     async def _show(self) -> None:
         what = self.what
         try:
-            with what.context.table.lobby.watched(what.app, self.news, what.context.address, self._onlookers) as hall:
+            table = what.context.table
+            with (
+                table.apart.one(CHANNEL, what.context.address),
+                table.lobby.watched(what.app, self.news, self._onlookers) as hall,
+            ):
                 await self._show_all(hall)
         except _Unshown as unshown:
             self._last = unshown.told

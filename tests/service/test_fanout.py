@@ -560,6 +560,22 @@ def test_what_is_written_as_a_connection_is_lost_is_nothing_to_complain_about(
     assert complaints == []
 
 
+async def test_an_address_has_so_many_different_subscriptions_to_a_match_and_any_number_alike(running: Running) -> None:
+    """Each of its own is executed for each event: also one that cannot be shared, such as one in a fragment."""
+    running.table.apart.most = 2
+    match = await published(running)
+    lone = "subscription($id: ID!) { ...all } fragment all on Subscription { matchEvents(matchId: $id) { seq } }"
+    async with subscriber(running.url) as client:
+        for id_, query in enumerate((WATCH, lone, WATCH, BIG, lone)):
+            await subscribe(client, query, {"id": match.match_id}, str(id_))
+            while (message := json.loads(await client.recv()))["id"] != str(id_):
+                pass
+            said = [error["extensions"]["code"] for error in message["payload"].get("errors", ())]
+            assert said == ([] if id_ < 3 else ["TOO_MANY_SUBSCRIPTIONS"])
+        assert len(running.table.apart) == 2
+    await until(lambda: not running.table.apart)
+
+
 async def test_who_leaves_while_others_are_written_to_gets_nothing_more(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

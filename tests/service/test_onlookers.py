@@ -181,8 +181,8 @@ async def test_an_update_that_cannot_be_shown_ends_the_subscription_lest_it_be_m
 
 async def test_an_address_has_so_many_different_ones_and_any_number_alike(running: Running) -> None:
     """Each of its own costs what all others wait for: also one that cannot be shared, such as one in a fragment."""
-    assert running.table.lobby.most == 500, "as many as connections"
-    running.table.lobby.most = 2
+    assert running.table.apart.most == 500, "as many as connections"
+    running.table.apart.most = 2
     lone = "subscription { ...all } fragment all on Subscription { lobby { matchesUnlisted } }"
     async with acknowledged(running.url) as socket, acknowledged(running.url) as other:
         for id_, query in (("1", LOBBY), ("2", lone), ("3", LOBBY)):
@@ -193,10 +193,10 @@ async def test_an_address_has_so_many_different_ones_and_any_number_alike(runnin
         for query in (MINE, lone):
             assert await code(other, "2", query) == "TOO_MANY_SUBSCRIPTIONS"
         await say(socket, id="2", type="complete")
-        await until(lambda: running.table.lobby._of_address.total() == 1)
+        await until(lambda: len(running.table.apart) == 1)
         await subscribe(other, "2", MINE)
         assert (await heard(other))["type"] == "next"
-    await until(lambda: not running.table.lobby._of_address)
+    await until(lambda: not running.table.apart)
 
 
 async def test_a_crowd_is_gone_when_it_is_over_and_not_with_the_next_collection(running: Running) -> None:
