@@ -27,16 +27,18 @@ PATIENCE = 5.0
 READERS = 4
 """Connections that read; one more writes at once, and one in transactions."""
 
-_POSTGRES = {
+_POSTGRES: dict[str, Any] = {
     "connect_timeout": 2,
     "tcp_user_timeout": 5_000,
     "application_name": "videau",
     "options": "-c statement_timeout=4000 -c lock_timeout=3000 -c idle_in_transaction_session_timeout=5000",
 }
 
+READ_ONLY = "25006"
+
 _PASSING = {
     "08": "the connection was lost",
-    "25006": "it is read-only, as a standby is",
+    READ_ONLY: "it is read-only, as a standby is",
     "40001": "two transactions were in each other's way",
     "40P01": "two transactions waited for each other",
     "53300": "it has too many connections",
@@ -93,9 +95,10 @@ class _Job:
 
 
 def _on_postgres(url: URL) -> dict[str, Any]:
-    """How to connect: what the address says goes before what we would say."""
-    given = dict(url.query)
-    return {**_POSTGRES, **given, "options": f"{_POSTGRES['options']} {given.get('options', '')}"}
+    """How to connect, beside what the address says, which goes before what we would say: SQLAlchemy knows that."""
+    given = url.query.get("options", ())
+    options = " ".join([_POSTGRES["options"], *((given,) if isinstance(given, str) else given)])
+    return {name: ours for name, ours in _POSTGRES.items() if name not in url.query} | {"options": options}
 
 
 class Database:
@@ -201,7 +204,7 @@ class Database:
             except DBAPIError as error:
                 self._close(engine)
                 pause = random.uniform(0.02, 0.08) * min(tries + 1, 5)
-                self.answering = False
+                self.answering = getattr(error.orig, "sqlstate", None) == READ_ONLY  # which is an answer
                 if self.is_sqlite or not _passes(error) or job.left < pause:
                     raise self._explained(error) from error
             finally:

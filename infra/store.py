@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, case, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Select, case, delete, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
@@ -61,6 +61,9 @@ _WHY = {Conflict: "conflict", KeyTaken: "key_taken"}
 
 PAGE = 500
 """Records that are held in memory when a log is read through."""
+
+RANGE = 50_000
+"""Positions of the feed that are counted by one statement: all of them would take longer than one may."""
 
 _events, _feed, _matches, _wishes, _commands, _players, _invitations = (
     SQLModel.metadata.tables[row.__tablename__]
@@ -317,14 +320,38 @@ class SqlStore:
         return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
 
     async def count(self) -> int:
-        """How many matches have a log."""
-        query = select(func.count()).select_from(_events).where(_events.c.seq == 1)
+        """How many matches there are, by their rows, which takes no look at all events."""
+        query = select(func.count()).select_from(_matches)
         return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
 
-    async def events(self) -> int:
-        """How many events there are, of all matches."""
-        query = select(func.count()).select_from(_events)
-        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
+    async def feed_problem(self) -> str | None:
+        """Why the feed is not 1, 2, 3 … up to its position, if so; looked at range by range, also while it grows."""
+        newest = select(func.coalesce(func.max(_events.c.position), 0))
+        last = await self._read(lambda connection: int(connection.execute(newest).scalar_one()))
+        position = await self.position()
+        if last > position:
+            return f"the feed is at position {position}, and there is an event at {last}"
+        for after in range(0, position, RANGE):
+            until = min(after + RANGE, position)
+            within = _events.c.position.between(after + 1, until)
+            lacking = until - after - await self._read(partial(_counted, within))
+            if lacking:
+                return f"the feed is at position {position}, and lacks {lacking} events from {after + 1} to {until}"
+        return None
+
+    async def unlogged(self) -> list[str]:
+        """Matches that have a row and no log."""
+        found: list[str] = []
+        last = ""
+        while True:
+            page = select(_matches.c.id).where(_matches.c.id > last).order_by(_matches.c.id).limit(PAGE)
+            ids = await self._read(partial(_texts, page))
+            if not ids:
+                return found
+            logged = select(_events.c.match_id).where(_events.c.match_id.in_(ids), _events.c.seq == 1)
+            with_log = set(await self._read(partial(_texts, logged)))
+            found += [id_ for id_ in ids if id_ not in with_log]
+            last = ids[-1]
 
     async def rebuild(self, each: Callable[[], None] = lambda: None) -> Rebuilt:
         """Make every match's row anew from its log, and remove those that have none; `each` is told of each match.
@@ -348,10 +375,10 @@ class SqlStore:
                 row = match_row(match, encode_time(records[0].at), records[-1].seq, at).model_dump()
                 changed += await self._database.write(partial(_put, row))
             last = ids[-1]
-        logged = select(_events.c.match_id).where(_events.c.seq == 1)
-        orphans = delete(_matches).where(_matches.c.id.not_in(logged))
-        removed = await self._database.write(lambda connection, tries: connection.execute(orphans).rowcount)
-        return Rebuilt(matches, changed, removed, damaged)
+        orphans = await self.unlogged()
+        for start in range(0, len(orphans), PAGE):
+            await self._database.write(partial(_remove, orphans[start : start + PAGE]))
+        return Rebuilt(matches, changed, len(orphans), damaged)
 
     async def ids(self) -> AsyncIterator[str]:
         """Every match that has a log, in the order of ids."""
@@ -610,6 +637,20 @@ class SqlStore:
 def _can_be(id_: str) -> bool:
     """Whether this can be an id at all: PostgreSQL has no text with a NUL."""
     return "\0" not in id_
+
+
+def _counted(wanted: Any, connection: Connection) -> int:
+    """How many events are so."""
+    return int(connection.execute(select(func.count()).select_from(_events).where(wanted)).scalar_one())
+
+
+def _texts(query: Select[str], connection: Connection) -> list[str]:
+    return list(connection.execute(query).scalars())
+
+
+def _remove(ids: list[str], connection: Connection, tries: int) -> None:
+    """Remove the rows of these matches."""
+    connection.execute(delete(_matches).where(_matches.c.id.in_(ids)))
 
 
 def _made(kind: type[T], rows: Iterable[Any]) -> list[T]:

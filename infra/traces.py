@@ -15,16 +15,24 @@ if TYPE_CHECKING:
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
+EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+"""The module of the library that sends them."""
+
 LAST_SECONDS = 3.0
 
 _tracer: "Tracer | None" = None
 _provider: "TracerProvider | None" = None
 
 
+def wanted(env: Mapping[str, str]) -> bool:
+    """Whether an environment says where to send traces."""
+    return any(env.get(name) for name in _ENDPOINTS)
+
+
 def start(env: Mapping[str, str]) -> None:
     """Send traces from now on, if the environment says where to. Raises ImportError where the library is missing."""
     global _tracer, _provider
-    if not any(env.get(name) for name in _ENDPOINTS):
+    if not wanted(env):
         return
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource

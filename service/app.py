@@ -67,6 +67,7 @@ def create_app(settings: Settings) -> Starlette:
         bus: Bus = RedisBus(settings.redis_url) if settings.redis_url else LocalBus()
         endpoint.documents = TrustedDocuments(store)
         table = app.state.table = Table(store, bus, chains, signer, timedelta(seconds=settings.absence_seconds))
+        table.apart.most = settings.connections_per_address  # nobody needs more of one thing
         app.state.bus, app.state.windows = bus, table.windows
         apps = Apps(store.apps, settings.audience, table.player_of)
         app.state.tokens = Tokens(secret, settings.token_days, apps, older=older)

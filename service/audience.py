@@ -29,7 +29,7 @@ from infra.histogram import Histogram
 from infra.store import Unavailable
 from service.auth import Context
 from service.documents import form_of
-from service.errors import logger
+from service.errors import ApiError, logger
 from service.windows import STEPS, Step
 from service.wire import BoundedWebSocket, text_frame
 
@@ -233,26 +233,33 @@ class Audience:
         return cursor >= self.newest - len(self._payloads)
 
     async def _play(self) -> None:
+        what = self.subscription
         try:
-            async with aclosing(await self.execute(self.newest, self._accept)) as results:
-                async for result in results:
-                    if isinstance(result, PreExecutionError):
-                        return
-                    self._add(encoded(result))
-                    with self._traced():
-                        await self._deliver()
-                    self._delivered()
-                    if merged := self.house.merged(self):
-                        self._move(merged)
-                        return
+            with what.context.table.apart.one(what.match_id, what.context.address):
+                await self._play_all()
+        except ApiError:
+            pass  # it is told to whoever executes it plainly
         except Exception as error:
-            about = {"match": self.subscription.match_id}
+            about = {"match": what.match_id}
             logger.error("unforeseen error of an audience", exc_info=error, extra=about)
         finally:
             self.over = True
             self._decided.set()
             self.house.close(self)
         await self._deliver()
+
+    async def _play_all(self) -> None:
+        async with aclosing(await self.execute(self.newest, self._accept)) as results:
+            async for result in results:
+                if isinstance(result, PreExecutionError):
+                    return
+                self._add(encoded(result))
+                with self._traced():
+                    await self._deliver()
+                self._delivered()
+                if merged := self.house.merged(self):
+                    self._move(merged)
+                    return
 
     def _move(self, to: "Audience") -> None:
         """All watchers go on in another audience."""

@@ -16,7 +16,7 @@ from infra.buckets import Level
 from infra.database import Unavailable
 from service.apps import Apps, Caller, expiry, token_error, verified
 from service.errors import ApiError, ErrorCode, status_of
-from service.lobby import LobbyChange
+from service.lobby import CHANNEL, LobbyChange
 from service.rates import UNLIMITED, Payer, RateLimited, Rates
 from service.table import Table
 from service.windows import Step
@@ -160,9 +160,12 @@ class Context:
             code = ErrorCode.UNAUTHENTICATED if self.viewer is None else ErrorCode.FORBIDDEN
             raise ApiError(code, "only an operator may do that: `videau token` makes an operator's token")
 
-    def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
-        """What the caller sees of a match after a number; see Table.watch."""
-        return self.table.watch(match_id, after, self.viewer)
+    async def watch(self, match_id: str, after: int) -> AsyncGenerator[Step]:
+        """What the caller sees of a match after a number. Raises what Table.watch and Apart.one do."""
+        with self.table.apart.one(match_id, self.address):
+            async with aclosing(self.table.watch(match_id, after, self.viewer)) as steps:
+                async for step in steps:
+                    yield step
 
     async def lobby_app(self, app: str | None) -> str:
         """The app whose lobby is meant, the caller's own if none is said. Raises ApiError BAD_INPUT, Unavailable."""
@@ -172,10 +175,11 @@ class Context:
         return app
 
     async def lobby(self, app: str | None) -> AsyncGenerator[LobbyChange]:
-        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` does."""
-        async with aclosing(self.table.lobby.watch(await self.lobby_app(app))) as changes:
-            async for change in changes:
-                yield change
+        """What the lobby of an app shows, and whatever changes. Raises what `lobby_app` and Apart.one do."""
+        with self.table.apart.one(CHANNEL, self.address):
+            async with aclosing(self.table.lobby.watch(await self.lobby_app(app))) as changes:
+                async for change in changes:
+                    yield change
 
     @property
     def payer(self) -> Payer:
@@ -219,9 +223,13 @@ class Context:
         if caller.player is None:
             self.operates = True
             return
-        if not (await self.table.names([caller.player])).get(caller.player):  # a player without a name is forgotten
-            raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
+        await self._check_known(caller.player)
         self.viewer, self.app = caller.player, caller.app
+
+    async def _check_known(self, player: str) -> None:
+        """Raises ApiError for one who was forgotten: a player without a name is; or Unavailable."""
+        if not (await self.table.names([player])).get(player):
+            raise ApiError(ErrorCode.TOKEN_INVALID, "this token's player is not known here")
 
     async def lapse(self) -> ApiError:
         """Why the caller's token can be used no more, as soon as that is so; never returns for an anonymous caller."""
@@ -233,6 +241,8 @@ class Context:
             await asyncio.sleep(max(0.0, min(RECHECK_SECONDS, caller.expires - time.time())))
             try:
                 await self.tokens.check(caller)
+                if caller.player is not None:
+                    await self._check_known(caller.player)
             except ApiError as error:
                 return error
             except Unavailable:

@@ -94,7 +94,11 @@ class Clocks:
         async with self._beating:
             if datetime.now(UTC) - self._beaten < pause:
                 return
-            self.holds, now = await self._keeping.beat(self.process)
+            try:
+                self.holds, now = await self._keeping.beat(self.process)
+            except Unavailable:
+                self.holds = False
+                raise
             self._beaten = datetime.now(UTC)
             self._ahead = now - self._beaten
             self._outages += await self._keeping.outages(self.resumed)
@@ -109,6 +113,8 @@ class Clocks:
                 if self.holds:
                     await self._credit()
                     wait = await self._end_due()
+                else:
+                    self.overdue = 0.0  # it is another's to say
                 waiting = False
             except Unavailable as error:
                 if not waiting:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib import import_module
 from itertools import count
 from typing import Any
 
@@ -22,6 +23,7 @@ from sqlalchemy import Connection, select, text
 from sqlmodel import SQLModel
 
 from domain.events import Created
+from infra import traces
 from infra.apps import AppStore
 from infra.bus import RedisBus, disconnect, owners_of
 from infra.database import READERS, Database, Unavailable
@@ -75,6 +77,8 @@ async def examine(env: Mapping[str, str], **given: object) -> AsyncIterator[Chec
     for name in ("secret", "dice_secret", "signing_key"):
         yield _checked(name.replace("_", " "), partial(_secret, settings, name))
     yield _checked("secrets together", lambda: _together(settings))
+    if traces.wanted(env):
+        yield _checked("traces", _traced)
     file = settings.file
     if file is not None:
         yield _checked("disk", lambda: _disk(settings))
@@ -176,6 +180,17 @@ def _together(settings: Settings) -> str:
     if len(set(values)) < len(values):
         raise _Wrong("two of them are the same", "give each a value of its own: whoever learns one learns no other")
     return "each is another"
+
+
+def _traced() -> str:
+    """Whether what sends traces is there; `videau serve` does not start without. The collector is not asked."""
+    try:
+        import_module(traces.EXPORTER)
+    except ImportError as error:
+        raise _Wrong(
+            f"an endpoint for traces is set, and {error}", "pip install 'videau[traces]', or unset it"
+        ) from error
+    return "what sends them is installed"
 
 
 # the database

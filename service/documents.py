@@ -1,7 +1,6 @@
 """What a subscription asks for, read from its document before it is executed."""
 
 from collections import Counter
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from graphql import (
 )
 from msgspec import Struct
 
-from service.limits import parsed
+from service.limits import parsed, remembered
 
 
 class Form(Struct, frozen=True):
@@ -65,7 +64,7 @@ class LobbyForm(Struct, frozen=True):
             return None
 
 
-@lru_cache(256)
+@remembered
 def lobby_form_of(query: str, operation_name: str | None) -> LobbyForm | None:
     """The form of a document that is one subscription to a lobby and nothing else."""
     only = _only(query, operation_name, "lobby")
@@ -117,7 +116,7 @@ def _value(node: ValueNode | None, variables: dict[str, Any], defaults: dict[str
     return None
 
 
-@lru_cache(256)
+@remembered
 def form_of(query: str, operation_name: str | None) -> Form | None:
     """The form of a document that is one such subscription and nothing else; whether it is valid is not asked here."""
     only = _only(query, operation_name, "matchEvents")

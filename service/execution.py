@@ -5,7 +5,6 @@ all boards, which are lists of numbers, and graphql-core looks at each number as
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -46,7 +45,7 @@ _ANYTHING = parse("{ __typename }")
 """Stands for a document that is not looked at."""
 
 
-@lru_cache(256)
+@limits.remembered
 def _verdict(schema: GraphQLSchema, query: str) -> tuple[DocumentNode, list[GraphQLError]]:
     """The document behind a text, and what is wrong with it. Raises GraphQLError if it cannot be parsed."""
     if limits.nesting(query) > limits.NESTING:

@@ -1,7 +1,11 @@
 """How much one request may ask for. Every limit is answered with an error whose code says which it was."""
 
 import re
-from functools import lru_cache
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from graphql import (
     DocumentNode,
@@ -98,7 +102,69 @@ NESTING = 60
 """Braces and brackets within each other, inline fragments included: deeper text is not even parsed."""
 
 
-@lru_cache(256)
+REMEMBERED = 256
+REMEMBERED_CHARACTERS = 100_000
+"""How many texts are kept with what was found in them, and how long all may be: one of 5,000 takes a megabyte."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def remembered(find: Callable[P, T]) -> Callable[P, T]:
+    """As lru_cache, for what is found in texts that clients write."""
+    found: OrderedDict[tuple[object, ...], T] = OrderedDict()
+    size = 0
+
+    @wraps(find)
+    def remember(*given: P.args, **named: P.kwargs) -> T:
+        nonlocal size
+        if given in found:
+            found.move_to_end(given)
+            return found[given]
+        answer = found[given] = find(*given, **named)
+        size += _characters(given)
+        while size > REMEMBERED_CHARACTERS or len(found) > REMEMBERED:
+            forgotten, _ = found.popitem(last=False)
+            size -= _characters(forgotten)
+        return answer
+
+    return remember
+
+
+def _characters(given: tuple[object, ...]) -> int:
+    return sum(len(each) for each in given if isinstance(each, str))
+
+
+class Apart:
+    """Counts the executions that watch something for an address: each slows down all who watch it."""
+
+    def __init__(self) -> None:
+        self.most: int | None = None
+        """How many there may be of one thing."""
+        self._executions = Counter[tuple[str, str]]()
+
+    def __len__(self) -> int:
+        return self._executions.total()
+
+    @contextmanager
+    def one(self, what: str, address: str) -> Iterator[None]:
+        """While this lasts, there is one more. Raises ApiError TOO_MANY_SUBSCRIPTIONS."""
+        if self.most is not None and self._executions[what, address] >= self.most:
+            raise ApiError(
+                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+                "your address has {most} different subscriptions to this: complete one first",
+                most=self.most,
+            )
+        self._executions[what, address] += 1
+        try:
+            yield
+        finally:
+            self._executions[what, address] -= 1
+            if not self._executions[what, address]:
+                del self._executions[what, address]
+
+
+@remembered
 def parsed(query: str) -> DocumentNode:
     """The document behind a text that is nested no deeper than NESTING. Raises GraphQLError."""
     return parse(query, max_tokens=QUERY_TOKENS)
@@ -140,7 +206,7 @@ NOTHING = Price(0, 1, 0, False)
 """What is no operation costs a unit."""
 
 
-@lru_cache(256)
+@remembered
 def price_of(query: str, operation_name: str | None) -> Price:
     """The price of the named operation of a document, or of its only one; whether it is valid is not asked here."""
     broken = Price(0, UNREADABLE, 0, False)

@@ -10,25 +10,24 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from graphql import FieldNode, GraphQLSchema, TypeInfo, TypeInfoVisitor, Visitor, visit
 from strawberry import Schema
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Operation
-from strawberry.types.execution import ExecutionResult, PreExecutionError
+from strawberry.types.execution import ExecutionResult
 
 from infra.store import Unavailable
 from service.audience import CHUNK, Shared, Socket, encoded, next_frame
 from service.auth import Context
 from service.documents import lobby_form_of
 from service.errors import ApiError, logger
-from service.limits import parsed
-from service.lobby import Hall, LobbyChange, Sight
+from service.limits import parsed, remembered
+from service.lobby import CHANNEL, Hall, LobbyChange, Sight
 from service.wire import BoundedWebSocket
 
-_ALIKE = frozenset({"lobby", "player", "rating", "presence"})
+_ALIKE = frozenset({"Subscription.lobby", "Seek.player", "Seat.player", "Player.rating", "Seat.presence"})
 """Fields that are given who asks, and answer all alike."""
 
 
@@ -53,7 +52,7 @@ class Onlooker(Shared):
         self.flush()
 
     def flush(self) -> None:
-        self.crowd.news.set()
+        self.crowd.flush(self)
 
     def leave(self) -> None:
         self.crowd.leave(self)
@@ -88,7 +87,10 @@ class Crowd:
         """Whether it is executed without an error of the request."""
         self._house = house
         self._onlookers: dict[Onlooker, None] = {}
-        self._showing = asyncio.create_task(self._show())
+        self._over = False
+        self._last: bytes | None = None
+        """What all are told in the end."""
+        self._showing: asyncio.Task[None] | None = asyncio.create_task(self._show())
 
     def __len__(self) -> int:
         return len(self._onlookers)
@@ -98,32 +100,50 @@ class Crowd:
 
     def leave(self, onlooker: Onlooker) -> None:
         self._onlookers.pop(onlooker, None)
-        if not self._onlookers:
+        if not self._onlookers and self._showing is not None:
             self._house.close(self)
             self._showing.cancel()
+            self._showing = None  # what has cancelled it refers to its frames, and they to this crowd
+
+    def flush(self, onlooker: Onlooker) -> None:
+        """Show an onlooker what it has not seen, or that there is no more, as soon as it reads."""
+        if not self._over:
+            self.news.set()
+        elif onlooker.ready:
+            if self._last is not None:
+                onlooker.wire.transport.write(next_frame(onlooker.prefix, self._last))
+            self.leave(onlooker)
+            onlooker.complete()
 
     async def _show(self) -> None:
+        what = self.what
         try:
-            with self.what.context.table.lobby.watched(self.what.app, self.news, self._onlookers) as hall:
+            table = what.context.table
+            with (
+                table.apart.one(CHANNEL, what.context.address),
+                table.lobby.watched(what.app, self.news, self._onlookers) as hall,
+            ):
                 await self._show_all(hall)
+        except _Unshown as unshown:
+            self._last = unshown.told
+        except ApiError:
+            pass  # it is told to whoever executes it plainly
         except Exception as error:
             logger.error("unforeseen error of a lobby", exc_info=error)
         finally:
+            self._over = True
             self._house.close(self)
             if not self.accepted.done():
                 self.accepted.set_result(False)
-        for onlooker in self._onlookers:
-            if onlooker.ready:
-                onlooker.complete()
+        for onlooker in list(self._onlookers):
+            self.flush(onlooker)
 
     async def _show_all(self, hall: Hall) -> None:
-        """Show all who can see it what they have not seen, whenever there is something; for ever, if accepted."""
+        """Show all who can see it what they have not seen, whenever there is something. Raises _Unshown."""
         while (sight := hall.sight) is None:
             await self.news.wait()
             self.news.clear()
-        payloads = {0: await self._payload(hall.change(None, sight))}
-        if payloads[0] is None:
-            return
+        payloads: dict[int, bytes | None] = {0: await self._payload(hall.change(None, sight))}
         self.accepted.set_result(True)
         while True:
             await self.news.wait()
@@ -147,8 +167,8 @@ class Crowd:
             onlooker.seen = sight
             onlooker.wire.transport.write(next_frame(onlooker.prefix, payload))
 
-    async def _payload(self, change: LobbyChange) -> bytes | None:
-        """What a change is told in, by a plain execution; None if its request is refused."""
+    async def _payload(self, change: LobbyChange) -> bytes:
+        """What a change is told in, by a plain execution. Raises _Unshown if there is nothing of it in that."""
         what, seen = self.what, self.what.context
         context = _Shown(seen.table, seen.tokens, seen.viewer, language=seen.language, app=seen.app, change=change)
         self._house.executions += 1
@@ -160,9 +180,18 @@ class Crowd:
         )
         async with aclosing(results):
             result = await anext(results)
-        if isinstance(result, PreExecutionError) or not isinstance(result, ExecutionResult):
-            return None
+        assert isinstance(result, ExecutionResult)
+        if result.data is None:
+            raise _Unshown(encoded(result))
         return encoded(result)
+
+
+class _Unshown(Exception):
+    """Why a change cannot be shown, as a payload. What comes next would hide that it is missing."""
+
+    def __init__(self, told: bytes) -> None:
+        super().__init__(told)
+        self.told = told
 
 
 class Onlookers:
@@ -223,7 +252,7 @@ class _Shown(Context):
         yield self.change
 
 
-@lru_cache(256)
+@remembered
 def _alike(schema: GraphQLSchema, query: str) -> bool:
     """Whether nothing that a document asks for depends on who asks: fields that could are taken for such that do."""
     types = TypeInfo(schema)
@@ -245,5 +274,6 @@ class _Curious(Visitor):
         written = field.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF) if field else None
         resolver = written.base_resolver if written else None
         known = written is not None or node.name.value == "__typename"
-        given = resolver is not None and resolver.info_parameter is not None and node.name.value not in _ALIKE
+        name = f"{self._types.get_parent_type()}.{node.name.value}"
+        given = resolver is not None and resolver.info_parameter is not None and name not in _ALIKE
         self.found |= given or not known

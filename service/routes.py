@@ -97,7 +97,7 @@ async def match_events(request: Request) -> Response:
 
 async def _live(context: Context, match_id: str, after: int) -> AsyncGenerator[ServerSentEvent]:
     """The events after a number, each with it as id, until the match is over."""
-    async with aclosing(context.watch(match_id, after)) as steps:
+    async with aclosing(context.table.watch(match_id, after, context.viewer)) as steps:
         async for step in steps:
             r = step.recorded
             yield ServerSentEvent(encode_line(r.seq, encode_time(r.at), r.text, r.hash), id=str(r.seq))

@@ -51,6 +51,7 @@ from infra.store import (
 from infra.timekeeping import Timekeeping
 from service import lobby, notices
 from service.clocks import Clocks
+from service.limits import Apart
 from service.lobby import Lobby
 from service.notices import Notice, Notices
 from service.ratings import Rater
@@ -179,6 +180,7 @@ class Table:
         self.ratings = Ratings(store.database)
         self.rater = Rater(self.ratings)
         self._absence = absence
+        self.apart = Apart()
         self.watchers = 0
         """Who watches a match by an execution or a stream of its own."""
         self._prepared: list[str] = []

@@ -148,7 +148,8 @@ class _Gathering:
         """Write what is there."""
         if self._kept:
             data, self._kept, self._size = b"".join(self._kept), [], 0
-            self.inner.write(data)
+            if not self.inner.is_closing():  # by now: its loop would log a write as an error
+                self.inner.write(data)
 
     def close(self) -> None:
         """Write what is there, and close."""

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
+
 from infra.log import encode_time
 from infra.migrations import migrate
 from infra.settings import Settings
@@ -50,6 +52,9 @@ async def test_who_may_only_read_serves_all_but_commands(
         refused = await client.post("mutation { createMatch(settings: {length: 1}) { __typename } }")
         assert [error["extensions"]["code"] for error in refused["errors"]] == ["UNAVAILABLE"]
         await client.close()
+        async with httpx2.AsyncClient(base_url=reading.base, verify=False) as http:
+            told = [(await http.get("/metrics")).text for _ in range(50)]
+        assert {"videau_database_answering 1.0" in text for text in told} == {True}, "no alert: it may only be read"
     assert [watcher.cuts for watcher in crowd.watchers] == [0] * 16
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from urllib.parse import urlsplit
 
+import httpx2
+
 from tests.faults.proof import operators_token, proven
 from tests.faults.watchers import Watcher, caught_up
 from tests.postgres import PostgresServer
@@ -40,9 +42,21 @@ async def test_while_postgresql_is_paused_commands_are_told_so_and_watchers_wait
             for number, game in enumerate(crowd.games):
                 crowd.watch(Watcher(game.id, urls, by_sse=number % 2 == 0))
             await crowd.until(lambda: crowd.unavailable >= 32)
+            await _held(urls, 0)
         finally:
             own_postgres.resume()
         await crowd.more(100)
+        await _held(urls, 1)
         await caught_up([feed], {"": newest()})
     assert crowd.silences == 0, "a command was not answered at all"
     assert [watcher.cuts for watcher in crowd.watchers[:33]] == [0] * 33
+
+
+async def _held(urls: list[str], processes: int) -> None:
+    """Return when so many processes say that they look after the clocks, which an alert asks for."""
+    async with asyncio.timeout(30), httpx2.AsyncClient(verify=False) as http:
+        while True:
+            told = [(await http.get(f"{url}/metrics")).text for url in urls]
+            if sum("videau_clocks_held 1.0" in text for text in told) == processes:
+                return
+            await asyncio.sleep(0.1)

@@ -22,6 +22,7 @@ from infra.database import Database
 from infra.log import GENESIS, encode_event, record
 from infra.seeks import Seeks
 from infra.store import Append, Conflict, Damaged, Key, KeyTaken, PlayerRow, SqlStore, Status, Unavailable
+from tests.postgres import PostgresServer
 
 NOW = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 
@@ -349,3 +350,28 @@ async def test_what_the_driver_refuses_is_not_tried_again(store: SqlStore) -> No
         assert await store.database.read(ask) is None
     assert tries == 1
     assert await Seeks(store.database).listed("a\0b", datetime.now(UTC), 5) == []
+
+
+async def test_an_address_may_name_several_hosts_and_options_of_its_own(postgres: PostgresServer) -> None:
+    """The first host that answers is used; options beside ours do not take their place, and ours give way to others."""
+    own = make_url(postgres.url())
+    hosts = ["127.0.0.1:1", f"{own.host or own.query.get('host')}:{own.port or own.query.get('port', 5432)}"]
+    said = {
+        "host": hosts,
+        "application_name": "mine",
+        "options": ["-c statement_timeout=77", "-c extra_float_digits=2"],
+    }
+    url = URL.create(
+        "postgresql+psycopg",
+        username=own.username,
+        password=own.password,
+        database=own.database,
+        query=said,
+    )
+    database = Database(url)
+    names = ("application_name", "statement_timeout", "extra_float_digits", "lock_timeout")
+    try:
+        shown = [await database.read(lambda c, n=n: c.exec_driver_sql(f"SHOW {n}").scalar_one()) for n in names]
+    finally:
+        await database.close()
+    assert shown == ["mine", "77ms", "2", "3s"]

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from tests.client import Client, play_out, register
 from tests.postgres import PostgresServer
@@ -20,9 +21,12 @@ Guest = Callable[[str], Awaitable[Client]]
 
 
 class Attentive(Server):
-    """A server that asks more often what players are called."""
+    """A server that asks more often what players are called, and whether what goes on still may."""
 
-    program = ("-c", "from service import cli, table; table.NAME_SECONDS = 0.2; cli.main()")
+    program = (
+        "-c",
+        "from service import auth, cli, table; table.NAME_SECONDS = auth.RECHECK_SECONDS = 0.2; cli.main()",
+    )
 
 
 async def begun(url: str, length: int = 3) -> tuple[str, Client, Client]:
@@ -44,6 +48,8 @@ async def test_a_backup_is_made_while_it_is_played_and_goes_on_where_it_stood(tm
         await asyncio.sleep(0.01)
     made = await asyncio.to_thread(server.videau, "backup", str(copy))
     assert made.returncode == 0, made.stderr
+    checked = await asyncio.to_thread(server.videau, "verify", "--all")
+    assert (checked.returncode, checked.stdout) == (0, "1 matches: 0 problems\n"), "also while it is played"
     names = ["videau.db", "videau.db.secret", "videau.db.dice-secret", "videau.db.signing-key"]
     assert made.stdout.split() == [str(second / name) for name in names]
     assert {stat.S_IMODE((second / name).stat().st_mode) for name in names} == {0o600}
@@ -101,7 +107,10 @@ TAMPERED = {
     ),
     "a hash": ("UPDATE events SET hash = '00' WHERE seq = 4 AND match_id = ?", "wrong from seq 4"),
     "a row": ("UPDATE matches SET white_score = 2 WHERE id = ?", "lists say something else"),
-    "a feed that ends too early": ("DELETE FROM events WHERE match_id = ?", "the feed is at position"),
+    "a row that is behind": ("UPDATE matches SET version = version - 1 WHERE id = ?", "lists say something else"),
+    "a row without a log": ("DELETE FROM events WHERE match_id = ?", "there is no log"),
+    "a feed that ends too early": ("UPDATE feed SET position = position - 1 WHERE ? > ''", "and there is an event at"),
+    "a feed that lacks an event": ("DELETE FROM events WHERE seq = 1 AND match_id = ?", "lacks 1 events"),
 }
 
 
@@ -136,7 +145,7 @@ def test_a_store_is_verified_as_a_whole(stored: tuple[Path, str], tmp_path: Path
     checked = run_videau("verify", "--all", "--database", copy)
     assert checked.returncode == 1
     assert told in checked.stderr
-    assert re.fullmatch(r"[12] matches: 1 problems\n", checked.stdout)
+    assert re.fullmatch(r"[12] matches: [12] problems\n", checked.stdout)
 
 
 async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> None:
@@ -147,6 +156,7 @@ async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> 
     fields = "white { player { id name } } black { player { name } }"
     assert (await bob.match(match_id, fields))["white"]["player"] == {"id": ann.player_id, "name": "Ann"}
     assert server.videau("forget", "nobody").returncode == 1
+    socket, other = await ann.open_socket(), await bob.open_socket()
     done = server.videau("forget", ann.player_id or "")
     assert done.returncode == 0, done.stderr
     async with asyncio.timeout(15):
@@ -155,6 +165,13 @@ async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> 
     assert (await bob.match(match_id, fields))["black"]["player"] == {"name": "Bob"}
     refused = await ann.post("{ me { id } }")
     assert refused["errors"][0]["extensions"]["code"] == "TOKEN_INVALID"
+    with pytest.raises(ConnectionClosed) as closed:
+        await asyncio.wait_for(socket.recv(), 15)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.reason.startswith("TOKEN_INVALID"), "what was open goes on no longer"
+    await other.send('{"type": "ping"}')
+    assert await asyncio.wait_for(other.recv(), 15) == '{"type":"pong"}'
+    await other.close()
     checked = server.videau("verify", "--all")
     assert (checked.returncode, checked.stdout) == (0, "1 matches: 0 problems\n"), checked.stderr
     with closing(sqlite3.connect(server.database)) as database:

@@ -1,12 +1,15 @@
 """Fields are answered as Strawberry and graphql-core answer them, odd values included."""
 
+import gc
 from enum import Enum
 from typing import Any
 
 import pytest
 import strawberry
+from graphql import DocumentNode
 
 from service.execution import Executor, read_plainly
+from service.limits import REMEMBERED_CHARACTERS, price_of
 
 
 @strawberry.enum
@@ -93,3 +96,12 @@ async def test_a_value_is_answered_as_graphql_core_answers_it(given: dict[str, A
     read_plainly(ours)
     thing = Thing(**given)
     assert await answer(ours, thing) == await answer(plain, thing)
+
+
+def test_what_is_kept_of_documents_is_bounded_however_long_and_many_they_are() -> None:
+    """Each token takes hundreds of bytes: as many of the longest as of short ones would fill the memory."""
+    for number in range(60):
+        price_of(f"{{ {'name ' * 900} a{number} }}", None)
+    kept = [each for each in gc.get_objects() if type(each) is DocumentNode]
+    assert len([each for each in kept if each.loc and each.loc.end > 4_000]) <= REMEMBERED_CHARACTERS / 4_000
+    assert price_of("{ a }", None) is price_of("{ a }", None)

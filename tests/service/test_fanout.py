@@ -9,6 +9,7 @@ import json
 import random
 import re
 import socket
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -531,6 +532,50 @@ async def test_a_stream_of_server_sent_events_that_is_not_read_is_cut_off(
         await until(lambda: not running.server.server_state.connections and not running.table.windows)
 
 
+@LOOPS
+def test_what_is_written_as_a_connection_is_lost_is_nothing_to_complain_about(
+    loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with serving(tmp_path) as running:
+            host, port = re.findall(r"//(.*):(\d+)/", running.url)[0]
+            connections = running.server.server_state.connections
+            with socket.create_connection((host, int(port))) as peer:
+                await until(lambda: connections)
+                [connection] = connections
+                lost = connection.connection_lost
+
+                def written_to(error: Exception | None) -> None:
+                    connection.transport.write(b"too late")
+                    lost(error)
+
+                connection.connection_lost = written_to  # type: ignore[method-assign]
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it resets
+            await until(lambda: not connections)
+
+    run(loop, scenario())
+    assert complaints == []
+
+
+async def test_an_address_has_so_many_different_subscriptions_to_a_match_and_any_number_alike(running: Running) -> None:
+    """Each of its own is executed for each event: also one that cannot be shared, such as one in a fragment."""
+    running.table.apart.most = 2
+    match = await published(running)
+    lone = "subscription($id: ID!) { ...all } fragment all on Subscription { matchEvents(matchId: $id) { seq } }"
+    async with subscriber(running.url) as client:
+        for id_, query in enumerate((WATCH, lone, WATCH, BIG, lone)):
+            await subscribe(client, query, {"id": match.match_id}, str(id_))
+            while (message := json.loads(await client.recv()))["id"] != str(id_):
+                pass
+            said = [error["extensions"]["code"] for error in message["payload"].get("errors", ())]
+            assert said == ([] if id_ < 3 else ["TOO_MANY_SUBSCRIPTIONS"])
+        assert len(running.table.apart) == 2
+    await until(lambda: not running.table.apart)
+
+
 async def test_who_leaves_while_others_are_written_to_gets_nothing_more(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -687,7 +732,7 @@ async def test_a_subscription_keeps_nothing_of_the_events_that_were(running: Run
         gc.collect()
         return sum(type(each).__module__.startswith("graphql.execution") for each in gc.get_objects())
 
-    async with players(running.url) as played, subscriber(running.url) as client:
+    async with players(running.url, "{length: 25}") as played, subscriber(running.url) as client:
         await played.join
         await subscribe(client, BIG, {"id": played.match_id, "after": 2})
         numbers = []

@@ -4,6 +4,7 @@ The servers run in the test's own event loop, so that what they keep can be look
 """
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from service.onlookers import Onlookers
+from infra.store import Unavailable
+from service.onlookers import Crowd, Onlooker, Onlookers
 from tests.apps import key_set, studio_key, videau
 from tests.client import Client, register
 from tests.service.test_fanout import Running, aclosing_all, serving, until
@@ -148,3 +150,66 @@ async def test_a_lobby_that_cannot_be_read_says_why(running: Running) -> None:
         await subscribe(socket, "5", "subscription { lobby { matchesUnlisted } }")
         assert json.dumps((await heard(socket))["payload"]["data"]) == '{"lobby": {"matchesUnlisted": []}}'
     await until(lambda: len(onlookers(running)) == 0)
+
+
+async def test_an_update_that_cannot_be_shown_ends_the_subscription_lest_it_be_missed(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(_: object) -> None:
+        raise Unavailable("for a moment")
+
+    ann = await register(running.url, "Ann")
+    async with aclosing_all(ann), acknowledged(running.url) as slow, acknowledged(running.url) as quick:
+        for socket in (slow, quick):
+            await subscribe(socket, "1", LOBBY)
+            await heard(socket)
+        [stalled] = [each for each in running.sockets if each.client == slow.local_address]
+        stalled.pause_writing()
+        with monkeypatch.context() as patched:
+            patched.setattr(running.table, "heads", unavailable)
+            match_id = await ann.create("{length: 1}")
+            for socket in (quick, slow):
+                [error] = (await heard(socket))["payload"]["errors"]
+                assert error["extensions"]["code"] == "UNAVAILABLE"
+                assert await heard(socket) == {"id": "1", "type": "complete"}
+                stalled.resume_writing()
+        for socket in (slow, quick):
+            await subscribe(socket, "1", LOBBY)
+            [listed] = (await heard(socket))["payload"]["data"]["lobby"]["matchesListed"]
+            assert listed["id"] == match_id
+
+
+async def test_an_address_has_so_many_different_ones_and_any_number_alike(running: Running) -> None:
+    """Each of its own costs what all others wait for: also one that cannot be shared, such as one in a fragment."""
+    assert running.table.apart.most == 500, "as many as connections"
+    running.table.apart.most = 2
+    lone = "subscription { ...all } fragment all on Subscription { lobby { matchesUnlisted } }"
+    async with acknowledged(running.url) as socket, acknowledged(running.url) as other:
+        for id_, query in (("1", LOBBY), ("2", lone), ("3", LOBBY)):
+            await subscribe(socket, id_, query)
+            assert (await heard(socket))["type"] == "next"
+        await subscribe(other, "1", LOBBY)
+        assert (await heard(other))["type"] == "next"
+        for query in (MINE, lone):
+            assert await code(other, "2", query) == "TOO_MANY_SUBSCRIPTIONS"
+        await say(socket, id="2", type="complete")
+        await until(lambda: len(running.table.apart) == 1)
+        await subscribe(other, "2", MINE)
+        assert (await heard(other))["type"] == "next"
+    await until(lambda: not running.table.apart)
+
+
+async def test_a_crowd_is_gone_when_it_is_over_and_not_with_the_next_collection(running: Running) -> None:
+    def kept() -> int:
+        return sum(issubclass(type(each), Crowd | Onlooker) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(10):
+            async with acknowledged(running.url) as socket:
+                await subscribe(socket, str(number), LOBBY)
+                await heard(socket)
+        await until(lambda: not running.sockets and kept() == 0)
+    finally:
+        gc.enable()

@@ -207,10 +207,16 @@ def test_without_an_endpoint_nothing_is_sent_and_with_one_the_library_is_asked_f
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=ROOT)
     program = "import sys; sys.modules['opentelemetry'] = None; from service.cli import main; main()"
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "VIDEAU_DATABASE_URL": f"sqlite:///{tmp_path}/v.db"}
-    command = [sys.executable, "-c", program, "serve"]
-    run = subprocess.run(
-        command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
-    )
-    assert run.returncode == 1
-    assert "pip install 'videau[traces]'" in run.stderr
-    assert "Traceback" not in run.stderr
+    for command in ("serve", "doctor"):
+        run = subprocess.run(
+            [sys.executable, "-c", program, command],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=ROOT,
+        )
+        assert run.returncode == 1
+        assert "pip install 'videau[traces]'" in (run.stderr if command == "serve" else run.stdout)
+        assert "Traceback" not in run.stderr
