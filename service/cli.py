@@ -55,6 +55,7 @@ _File = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.version_option(package_name="videau")
 def main() -> None:
     """Videau: backgammon as a service."""
+    os.umask(os.umask(0) | 0o007)  # private matches, codes and names are not for others on this machine
 
 
 @main.command()

@@ -50,6 +50,8 @@ async def test_a_backup_is_made_while_it_is_played_and_goes_on_where_it_stood(tm
     assert made.returncode == 0, made.stderr
     checked = await asyncio.to_thread(server.videau, "verify", "--all")
     assert (checked.returncode, checked.stdout) == (0, "1 matches: 0 problems\n"), "also while it is played"
+    for file in first.glob("videau.db*"):
+        assert not stat.S_IMODE(file.stat().st_mode) & 0o007, f"{file} is for others on the machine"
     names = ["videau.db", "videau.db.secret", "videau.db.dice-secret", "videau.db.signing-key"]
     assert made.stdout.split() == [str(second / name) for name in names]
     assert {stat.S_IMODE((second / name).stat().st_mode) for name in names} == {0o600}
