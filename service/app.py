@@ -149,7 +149,7 @@ def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=("GET", "POST"),
-            allow_headers=("Authorization", "Last-Event-ID"),
+            allow_headers=("Authorization", "Last-Event-ID", "Traceparent", "Tracestate"),
             expose_headers=_TOLD,
             max_age=7_200,
         )

@@ -21,25 +21,26 @@ import msgspec
 from domain import events
 from domain.board import Color
 from domain.breach import RuleError
+from domain.commands import Cancel
 from domain.drawing import draw
-from domain.match import Match
+from domain.match import Match, Waiting
 from domain.matchfile import FileError
 from domain.notation import format_play
 from domain.position import format_gnu_match_id, format_gnu_position_id, format_xgid, parse_position
-from domain.rules import fold
+from domain.rules import decide, evolve, fold
 from domain.words import Said
 from infra import migrations, traces
-from infra.append import match_row
+from infra.append import Append, Conflict, match_row
 from infra.apps import ISSUER, STALE_SECONDS, AppStore
 from infra.dice import Chains
 from infra.keys import AppKey, BadKeys, check_set, check_url, fetch, read_keys, read_published, write_keys
-from infra.log import Broken, Recorded, applied, encode_time, event_schema, signed_head, verify
+from infra.log import Broken, Recorded, applied, encode_time, event_schema, instant, record, signed_head, verify
 from infra.matchfiles import read_file
 from infra.ratings import Ratings
 from infra.ratings import Rebuilt as RebuiltRatings
 from infra.settings import Settings, SettingsError
 from infra.signing import Signer
-from infra.store import Rebuilt, SqlStore, Unavailable
+from infra.store import Rebuilt, SqlStore, Status, Unavailable
 from infra.tables import AppRow, DocumentRow
 
 T = TypeVar("T")
@@ -322,12 +323,14 @@ def backup(database_url: str | None, file: Path) -> None:
 @_database
 @click.argument("player")
 def forget(database_url: str | None, player: str) -> None:
-    """Forget who PLAYER is: name, account, keys. The matches stay, under an id that stands for nobody."""
+    """Forget who PLAYER is: name, account, keys. The matches stay, under an id that stands for nobody, and those that
+    wait for an opponent are called off."""
     settings = _settings(database_url=database_url)
 
     async def run() -> bool:
         store = SqlStore(settings.url)
         try:
+            await _call_off(store, player)
             return await store.forget_player(player)
         finally:
             await store.close()
@@ -339,6 +342,22 @@ def forget(database_url: str | None, player: str) -> None:
     if not found:
         _fail(f"there is no player {player!r} in {settings.database}")
     click.echo(f"{player} is forgotten; processes that serve know it within a minute")
+
+
+async def _call_off(store: SqlStore, player: str) -> None:
+    """Call off each match in which a player waits; one that begins in the meantime goes on. Raises Unavailable."""
+    more_than_may_wait = 1_000
+    for row in await store.newest(first=more_than_may_wait, status=Status.WAITING, player=player, viewer=player):
+        match: Match | None = None
+        for last in await store.read(row.id):
+            match = applied(match, last)
+        color = match.seat_of(player) if match else None
+        if match and color and isinstance(match.phase, Waiting):
+            at = max(datetime.now(UTC), last.at)
+            [event] = decide(match, Cancel(by=color), instant(at))
+            recorded = record(last.hash, last.seq, at, [event])
+            with suppress(Conflict):
+                await store.append(Append(match=evolve(match, event, instant(at)), recorded=recorded))
 
 
 @main.command()

@@ -157,6 +157,7 @@ async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> 
     await ann.happens("resign", f'matchId: "{match_id}" stake: MATCH, idempotencyKey: "ann\'s key"')
     fields = "white { player { id name } } black { player { name } }"
     assert (await bob.match(match_id, fields))["white"]["player"] == {"id": ann.player_id, "name": "Ann"}
+    waiting = await ann.create("{length: 3}")
     assert server.videau("forget", "nobody").returncode == 1
     socket, other = await ann.open_socket(), await bob.open_socket()
     done = server.videau("forget", ann.player_id or "")
@@ -165,6 +166,9 @@ async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> 
         while (await bob.match(match_id, fields))["white"]["player"]["name"]:
             await asyncio.sleep(0.05)
     assert (await bob.match(match_id, fields))["black"]["player"] == {"name": "Bob"}
+    async with asyncio.timeout(15):
+        while (await bob.match(waiting))["phase"] != "CANCELLED":
+            await asyncio.sleep(0.05)
     refused = await ann.post("{ me { id } }")
     assert refused["errors"][0]["extensions"]["code"] == "TOKEN_INVALID"
     with pytest.raises(ConnectionClosed) as closed:
@@ -175,7 +179,7 @@ async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> 
     assert await asyncio.wait_for(other.recv(), 15) == '{"type":"pong"}'
     await other.close()
     checked = server.videau("verify", "--all")
-    assert (checked.returncode, checked.stdout) == (0, "1 matches: 0 problems\n"), checked.stderr
+    assert (checked.returncode, checked.stdout) == (0, "2 matches: 0 problems\n"), checked.stderr
     with closing(sqlite3.connect(server.database)) as database:
         dump = "\n".join(database.iterdump())
     assert "Ann" not in dump
