@@ -91,7 +91,7 @@ async def payloads() -> list[bytes]:
 
 def videau(folder: Path) -> Starlette:
     """The service, but that its next event needs no command."""
-    settings = Settings(database_url=f"sqlite:///{folder / 'videau.db'}")
+    settings = Settings(database_url=f"sqlite:///{folder / 'videau.db'}", rate_address=None)
     seated, played = steps(0)[:SEATED], iter(steps())
     match = seated[-1].match
     append = Append(match=match, recorded=[step.recorded for step in seated], auto_roll=(False, False))

@@ -71,4 +71,4 @@ def print_table(rows: Iterable[Sequence[str]]) -> None:
     print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print("\n| what | ours | beside it | ratio |\n|---|---|---|---|")
     for row in rows:
-        print("| " + " | ".join(row) + " |")
+        print("| " + " | ".join(row) + " |", flush=True)

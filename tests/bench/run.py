@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -48,9 +48,19 @@ ROUNDS = 3
 
 
 def main() -> None:
-    """Measure, then print the table."""
-    rows = [*legal_play_rows(), fold_row(), *log_rows(), import_row(), http_row(), *tokens.rows()]
-    print_table([*rows, *lobby.rows(), *appends.rows(), *processes.rows(), *fanout.rows()])
+    """Measure, and print the table as it comes."""
+    print_table(rows())
+
+
+def rows() -> Iterator[tuple[str, ...]]:
+    """All rows, each when it has been measured."""
+    yield from legal_play_rows()
+    yield fold_row()
+    yield from log_rows()
+    yield import_row()
+    yield http_row()
+    for part in (tokens, lobby, appends, processes, fanout):
+        yield from part.rows()
 
 
 # legal plays
