@@ -352,7 +352,7 @@ def delivery_rows(folder: Path) -> list[tuple[str, ...]]:
     servers: dict[str, tuple[Callable[[], Served], int]] = {
         "ours": (lambda: Peer([*python, "videau"], lambda address: graphql(address, match_id, SEATED), folder), EVENTS),
         "playing": (lambda: Ours(folder), EVENTS),
-        "Strawberry as it comes": (lambda: Peer([*python, "strawberry"], graphql, folder), 10),
+        "an execution each, by Strawberry": (lambda: Peer([*python, "strawberry"], graphql, folder), 10),
         "raw Starlette websockets": (lambda: Peer([*python, "starlette"], Socket, folder), EVENTS),
         "graphql-ws on Node": (
             lambda: Peer(["node", "fanout_graphql_ws.mjs", "events.json", sdl], graphql, folder), EVENTS // 4,
