@@ -179,7 +179,7 @@ def _together(settings: Settings) -> str:
             values += _values(_value(settings, name))
     if len(set(values)) < len(values):
         raise _Wrong("two of them are the same", "give each a value of its own: whoever learns one learns no other")
-    return "each is another"
+    return "each is another" if values else "there are none yet"
 
 
 def _traced() -> str:
@@ -262,7 +262,8 @@ def _writing(connection: Connection) -> str:
     query = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')"
     standby, read_only = connection.execute(text(query)).one()
     if standby or read_only == "on":
-        raise _Wrong("it is a standby, or read-only", "let VIDEAU_DATABASE_URL lead to the primary")
+        mend = "let VIDEAU_DATABASE_URL lead to the primary, unless this process is for watching alone"
+        raise _Wrong("it is a standby, or read-only", mend)
     may = text("SELECT has_table_privilege(:name, :right)")
     lacking = [
         f"{right} on {table.name}"

@@ -318,6 +318,8 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.conn.parser.close()  # which waits for more, and refers to all of this
+        self.conn.parser_exc = self.conn.handshake_exc = None  # whose tracebacks do
         self.on_drain = self.is_answering = None
         if self.door is not None:
             self.door.leave(self.client)

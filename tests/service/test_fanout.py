@@ -23,6 +23,7 @@ import uvloop
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.server import ServerProtocol
 
 from domain.board import Color
 from domain.commands import Command, Move
@@ -694,11 +695,11 @@ async def test_sockets_and_commands_are_gone_when_they_are_over_and_not_with_the
     running: Running,
 ) -> None:
     """They are in no cycles: collections come seldom here, and would find so many only after a long time."""
-    kinds = (BoundedWebSocket, wire.BoundedHttp, audience.Audience, Executor, FunctionType)
+    kinds = (BoundedWebSocket, ServerProtocol, wire.BoundedHttp, audience.Audience, Executor, FunctionType)
 
     def kept() -> Counter[str]:
         found = (each for each in gc.get_objects() if issubclass(type(each), kinds))
-        ours = (each for each in found if str(each.__module__).startswith("service."))
+        ours = (each for each in found if str(each.__module__).startswith(("service.", "websockets.server")))
         return Counter(getattr(each, "__qualname__", type(each).__name__) for each in ours)
 
     async with players(running.url) as played:
@@ -709,8 +710,11 @@ async def test_sockets_and_commands_are_gone_when_they_are_over_and_not_with_the
                 async with subscriber(running.url) as client:
                     await subscribe(client, WATCH, {"id": played.match_id})
                     await client.recv()
-                    if number % 2:
+                    if number % 3 == 1:
                         client.transport.abort()
+                    elif number % 3 == 2:
+                        client.transport.write(b"\xff" * 20)  # no frame
+                        await client.wait_closed()
             await played.play(4)
             await until(lambda: not running.sockets)
 
