@@ -19,7 +19,7 @@ import msgspec
 from sqlalchemy import Connection, Select, case, delete, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 from sqlmodel import SQLModel
 
 from domain.board import Color
@@ -560,7 +560,7 @@ class SqlStore:
             shared = traces.begin("commit", links=[queued.span for queued in batch], appends=len(batch))
             try:
                 outcomes = await self._commit([queued.append for queued in batch], batch[-1].deadline - loop.time())
-            except Unavailable as error:
+            except Exception as error:  # unforeseen ones too: they are for who waits, and the next have their turn
                 outcomes = [error] * len(batch)
             expiring.cancel()
             now = time.perf_counter()
@@ -618,15 +618,15 @@ class SqlStore:
             return await self._database.write_at_once(
                 lambda connection, tries: commit(connection, appends, tries), patience
             )
-        except Unavailable as error:
-            cause = error.__cause__
-            if len(appends) == 1 or not isinstance(cause, DatabaseError) or isinstance(cause, OperationalError):
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, Unavailable) else error
+            if len(appends) == 1 or cause is None or isinstance(cause, (OperationalError, InterfaceError)):
                 raise
         outcomes: list[Exception | None] = []  # one of them cannot be written: it shall not stop the others
         for append in appends:
             try:
                 outcomes += await self._commit([append], PATIENCE)
-            except Unavailable as error:
+            except Exception as error:
                 outcomes.append(error)
         return outcomes
 

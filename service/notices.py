@@ -158,6 +158,9 @@ class Notices:
                 self._unwritten = batch | self._unwritten
                 await asyncio.sleep(POLL)
                 continue
+            except Exception as error:
+                logger.error("unforeseen error of presences", exc_info=error)
+                continue
             for match_id in {match_id for match_id, _ in batch}:
                 self.tell(match_id)
         self._writing = None
@@ -182,6 +185,9 @@ class Notices:
             )
         except Unavailable as error:
             logger.error("what is beside the logs is not known now: %s", error)
+            return
+        except Exception as error:
+            logger.error("unforeseen error beside the logs", exc_info=error)
             return
         for row in rows:
             board = self._boards.get(row.id)

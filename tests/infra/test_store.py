@@ -283,6 +283,18 @@ async def test_one_that_cannot_be_written_does_not_stop_those_beside_it(store: S
     assert [each.match_id for each in await store.feed(2, 100)] == ["m0", "m0", "m2", "m2", "m3", "m3"]
 
 
+async def test_what_no_driver_can_send_fails_alone_and_the_next_are_written(store: SqlStore) -> None:
+    """An error of the driver's that is none of the database's: the writer goes on after it."""
+    appends = [created(f"m{n}", Key("ann", "\ud800" if n == 1 else f"k{n}", "input")) for n in range(3)]
+    for _ in range(2):
+        outcomes = await asyncio.gather(*map(store.append, appends), return_exceptions=True)
+        assert isinstance(outcomes[1], UnicodeEncodeError)
+    assert [each.match_id for each in await store.feed(0, 100)] == ["m0", "m0", "m2", "m2"]
+    with pytest.raises(UnicodeEncodeError):
+        await store.append(appends[1])
+    await store.append(created("m3"))
+
+
 async def test_keys_are_forgotten_when_they_are_old(store: SqlStore) -> None:
     await store.append(created("m1", Key("ann", "k", "input")))
     assert await store.forget_keys(NOW) == 0
