@@ -149,10 +149,13 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         begun, many = loop.time(), len(staying)
         spread = min(self.drain.seconds, many * APART)
-        while staying and not self.force_exit and (passed := loop.time() - begun) <= self.drain.seconds:
+        while staying and not self.force_exit:
+            passed = loop.time() - begun
             late = 0 if passed >= spread else int(many * (1 - passed / spread))
             due = max(0, len(staying) - late)
             staying = [send_away for send_away in staying[:due] if not send_away()] + staying[due:]
+            if passed > self.drain.seconds:  # all have been asked to go by now
+                break
             if staying:
                 await asyncio.sleep(TICK)
         end = loop.time() + CLOSING

@@ -175,6 +175,25 @@ async def test_a_stream_that_ends_since_its_process_stops_says_when_to_come_back
     await ann.close()
 
 
+async def test_the_last_of_many_streams_is_sent_away_too(tmp_path: Path) -> None:
+    """They take all the time there is, and the last of them are due when it is over."""
+    server = Server(tmp_path, VIDEAU_DRAIN_SECONDS="1")
+    server.start()
+    ann = await register(server.url, "Ann")
+    match_id = await ann.create("{length: 1}")
+    watchers = [Watcher(match_id, [server.base], by_sse=True) for _ in range(200)]
+    streams = [watcher._sse(server.base) for watcher in watchers]
+    await asyncio.gather(*(anext(stream) for stream in streams))
+    await asyncio.gather(*(anext(stream) for stream in streams))
+    begun = time.monotonic()
+    os.kill(server.pid, signal.SIGTERM)
+    ends = await asyncio.gather(*(anext(stream) for stream in streams), return_exceptions=True)
+    assert {type(end) for end in ends} == {SentAway}
+    assert time.monotonic() - begun < 4, "they were waited for"
+    assert server.stop() == ""
+    await ann.close()
+
+
 async def test_a_stream_that_ends_by_itself_while_it_waits_to_be_sent_away_is_gone() -> None:
     drain = Drain(1)
     async with asyncio.timeout(15) as life:
