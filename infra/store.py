@@ -206,9 +206,12 @@ class SqlStore:
         return await self._read(lambda connection: [Fed(*row) for row in connection.execute(query)])
 
     async def position(self) -> int:
-        """The position of the newest event of all; 0 before the first."""
+        """The position of the newest event of all; 0 before the first. Raises Damaged."""
         query = select(_feed.c.position)
-        return await self._read(lambda connection: int(connection.execute(query).scalar_one()))
+        position = await self._read(lambda connection: connection.execute(query).scalar_one_or_none())
+        if position is None:
+            raise Damaged(f"the database {self._database.name} has lost the position of its feed")
+        return int(position)
 
     async def news(self, after: int | None) -> tuple[int, dict[str, int]]:
         """The newest position, and the newest seq of each match that has had events after position `after`."""
@@ -328,7 +331,10 @@ class SqlStore:
         """Why the feed is not 1, 2, 3 … up to its position, if so; looked at range by range, also while it grows."""
         newest = select(func.coalesce(func.max(_events.c.position), 0))
         last = await self._read(lambda connection: int(connection.execute(newest).scalar_one()))
-        position = await self.position()
+        try:
+            position = await self.position()
+        except Damaged as error:
+            return str(error)
         if last > position:
             return f"the feed is at position {position}, and there is an event at {last}"
         for after in range(0, position, RANGE):

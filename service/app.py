@@ -121,6 +121,7 @@ def create_app(settings: Settings) -> Starlette:
         exception_handlers={kind: answer_problem for kind in (*FORESEEN, Exception)},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # it would lead to whatever host a request names
     app.state.new_context = new_context
     app.state.rates = rates
     app.state.audiences, app.state.onlookers = endpoint.audiences, endpoint.onlookers

@@ -257,15 +257,21 @@ def _verify_all(settings: Settings, key: str | None) -> None:
         try:
             with click.progressbar(length=await store.count(), label="verifying", file=sys.stderr) as bar:
                 async for match_id in store.ids():
+                    before = await store.match(match_id)
                     lines = [line async for line in store.lines(match_id)]
-                    row = await store.match(match_id)
+                    after = await store.match(match_id)  # it may be played meanwhile
                     try:
                         verified = verify([line.encode() for line in lines])
                         if verified.match.ended and signed_by != key:
                             raise Broken(len(lines), "the head is not signed by the key that it should be")
                         first, last = verified.records[0], verified.records[-1]
                         said = match_row(verified.match, encode_time(first.at), last.seq, encode_time(last.at))
-                        if row is None or (row.version <= last.seq and row.model_dump() != said.model_dump()):
+                        if (
+                            before is None
+                            or after is None
+                            or not before.version <= last.seq <= after.version
+                            or (after.version == last.seq and after.model_dump() != said.model_dump())
+                        ):
                             wrong.append(
                                 f"{match_id}: lists say something else than the log; `videau rebuild` mends that"
                             )
@@ -324,7 +330,7 @@ def backup(database_url: str | None, file: Path) -> None:
 @click.argument("player")
 def forget(database_url: str | None, player: str) -> None:
     """Forget who PLAYER is: name, account, keys. The matches stay, under an id that stands for nobody, and those that
-    wait for an opponent are called off."""
+    wait for an opponent are called off. Again a minute later, it finds what the player has done until all knew."""
     settings = _settings(database_url=database_url)
 
     async def run() -> bool:
@@ -341,7 +347,7 @@ def forget(database_url: str | None, player: str) -> None:
         _fail(str(error))
     if not found:
         _fail(f"there is no player {player!r} in {settings.database}")
-    click.echo(f"{player} is forgotten; processes that serve know it within a minute")
+    click.echo(f"{player} is forgotten; processes that serve know it within a minute: forget it again then")
 
 
 async def _call_off(store: SqlStore, player: str) -> None:

@@ -75,6 +75,22 @@ def lobby_form_of(query: str, operation_name: str | None) -> LobbyForm | None:
     return LobbyForm(arguments.get("app"), _defaults(operation))
 
 
+@remembered
+def declared(query: str, operation_name: str | None) -> frozenset[str]:
+    """The variables that a document's operations of this name declare, or all of them: no other is ever read."""
+    try:
+        definitions = parsed(query).definitions
+    except (GraphQLError, RecursionError):
+        return frozenset()
+    return frozenset(
+        variable.variable.name.value
+        for node in definitions
+        if isinstance(node, OperationDefinitionNode)
+        and (operation_name is None or (node.name and node.name.value == operation_name))
+        for variable in node.variable_definitions or ()
+    )
+
+
 def _only(
     query: str, operation_name: str | None, name: str
 ) -> tuple[DocumentNode, OperationDefinitionNode, FieldNode] | None:

@@ -31,7 +31,7 @@ from infra.store import Unavailable
 from service import limits
 from service.audience import Audiences, Shared
 from service.auth import Context
-from service.documents import subscribes
+from service.documents import declared, subscribes
 from service.errors import UNAVAILABLE, ApiError, ErrorCode, coded, coded_all, is_ambiguous, status_of, told_codes
 from service.onlookers import Onlookers
 from service.rates import LEVELS, RateLimited, extensions
@@ -202,6 +202,8 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
         price = limits.price_of(operation.query, operation.operation_name)
         levels = await context.count(price.units, price.registrations)
         view.check(price)
+        if price.subscribes:
+            _lighten(operation)
         if not price.subscribes:
             self._told[operation.id] = extensions(price, levels)
         elif context.viewer is not None:
@@ -269,6 +271,20 @@ class _Handler(BaseGraphQLTransportWSHandler[Context, None]):
     def _get_pre_execution_close_reason(error: GraphQLError) -> str | None:
         """None: a query that cannot be read costs its own operation, and not the others on the socket."""
         return None
+
+
+def _lighten(operation: Operation[Context, None]) -> None:
+    """Leave of a subscription only what is used, for it is kept as long as it lasts. Raises ApiError QUERY_TOO_LONG."""
+    names = declared(operation.query, operation.operation_name)
+    operation.variables = {name: value for name, value in (operation.variables or {}).items() if name in names}
+    size = len(operation.query) + len(msgspec.json.encode(operation.variables))
+    if size > limits.SUBSCRIPTION_BYTES:
+        raise ApiError(
+            ErrorCode.QUERY_TOO_LONG,
+            "this subscription has {size} bytes with its variables; at most {most} can be",
+            size=size,
+            most=limits.SUBSCRIPTION_BYTES,
+        )
 
 
 def _authorization(payload: dict[str, Any]) -> str | None:
@@ -380,7 +396,7 @@ class Endpoint(GraphQL[Context, None]):
         try:
             if request.method == "GET":
                 read = msgspec.convert(self.parse_query_params(request.query_params), _Payload)
-            elif "application/json" in (request.content_type or "").partition(";")[0].lower():
+            elif (request.content_type or "").partition(";")[0].strip().lower() == "application/json":
                 read = _payload(await request.get_body())
             else:
                 raise HTTPException(400, "The request body is JSON: send it as application/json")

@@ -21,11 +21,14 @@ from graphql import (
     OperationDefinitionNode,
     parse,
     specified_rules,
+    validate,
 )
 from strawberry import Schema
 from strawberry.extensions import SchemaExtension
-from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext, validate_document
+from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 from strawberry.schema.schema_converter import GraphQLCoreConverter
+from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
+from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 from strawberry.types import ExecutionResult, StreamExecutionResult
 
 from service import limits
@@ -54,7 +57,8 @@ def _verdict(schema: GraphQLSchema, query: str) -> tuple[DocumentNode, list[Grap
         )
         return _ANYTHING, [too_deep]
     document = limits.parsed(query)
-    return document, validate_document(schema, document, (*specified_rules, limits.QueryLimits))
+    rules = (*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule, limits.QueryLimits)
+    return document, validate(schema, document, rules, max_errors=limits.QUERY_ERRORS)
 
 
 class Preparation(SchemaExtension):

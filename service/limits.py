@@ -44,6 +44,9 @@ QUERY_ALIASES = 30
 QUERY_COST = 10_000
 """Fields that a query may come to, each counted as often as the page around it (`first`) is long."""
 
+QUERY_ERRORS = 10
+"""How much is found wrong with a query before it is given up."""
+
 PAGE = 100
 """Items on a page at most; a page whose length is a variable counts as this long."""
 
@@ -51,6 +54,9 @@ DEFAULT_PAGE = 20
 _BRACES = re.compile(r"[][(){}]")
 OPERATIONS = 50
 """Operations under way on one websocket: subscriptions, and queries and mutations not yet answered."""
+
+SUBSCRIPTION_BYTES = 10_000
+"""A subscription's text and variables, which are kept as long as it lasts."""
 
 SUBSCRIPTIONS = 200
 """Subscriptions of one player at a process, over all websockets."""
@@ -81,6 +87,9 @@ WEIGHTS |= {"rating": 5, "ratings": 10, "ratingChanges": 10, "leaderboard": 10}
 WEIGHTS |= {"createdAt": 10, "presence": 10, "claimableAt": 10, "scores": 10, "invitation": 10, "matchNotices": 10}
 """What a field costs beyond 1: those that compute, or read the store."""
 
+EARLIER = 1_000
+"""What it costs beyond that to ask for an earlier version: the log is folded up to there."""
+
 COMMAND = 100
 """What each field of a mutation costs beyond that: it writes."""
 
@@ -91,6 +100,9 @@ HAPPENED = 4
 """As how many the events count that a command brings about, for the rate limits: most are one or two."""
 
 _OF_PAGES = ("edges", "pageInfo", "__typename")
+
+UNIT_CHARACTERS = 2_500
+"""Of how long a text a unit is: what is wrong with long ones takes long to find, and longer to tell."""
 
 UNREADABLE = 5
 """Units that a query costs that cannot be read."""
@@ -209,7 +221,8 @@ NOTHING = Price(0, 1, 0, False)
 @remembered
 def price_of(query: str, operation_name: str | None) -> Price:
     """The price of the named operation of a document, or of its only one; whether it is valid is not asked here."""
-    broken = Price(0, UNREADABLE, 0, False)
+    length = len(query) // UNIT_CHARACTERS
+    broken = Price(0, max(UNREADABLE, length), 0, False)
     if nesting(query) > NESTING:
         return broken
     try:
@@ -227,7 +240,7 @@ def price_of(query: str, operation_name: str | None) -> Price:
     mutates = operation.operation is OperationType.MUTATION
     return Price(
         cost=size.cost,
-        units=max(1, round(size.cost / UNIT)),
+        units=max(1, round(size.cost / UNIT), length),
         registrations=size.registrations if mutates else 0,
         subscribes=operation.operation is OperationType.SUBSCRIPTION,
         introspects=size.introspects,
@@ -289,6 +302,8 @@ class _Measure:
             elif isinstance(node, FieldNode):
                 inner = self._selections(node.selection_set)
                 own, page = 1 + WEIGHTS.get(node.name.value, 0), _page(node)
+                if node.name.value == "match" and any(each.name.value == "version" for each in node.arguments or ()):
+                    own += EARLIER
                 happened = _is_happened(node)
                 part = _Size(
                     inner.depth + 1,
@@ -349,6 +364,7 @@ def all_limits() -> list[tuple[str, int, str | None]]:
         ("queryCost", QUERY_COST, ErrorCode.QUERY_TOO_COSTLY),
         ("queryAliases", QUERY_ALIASES, ErrorCode.TOO_MANY_ALIASES),
         ("operationsPerWebsocket", OPERATIONS, ErrorCode.TOO_MANY_OPERATIONS),
+        ("subscriptionBytes", SUBSCRIPTION_BYTES, ErrorCode.QUERY_TOO_LONG),
         ("subscriptionsPerPlayer", SUBSCRIPTIONS, ErrorCode.TOO_MANY_SUBSCRIPTIONS),
         ("unreadSeconds", UNREAD_SECONDS, ErrorCode.TOO_SLOW),
         ("headerSeconds", HEADER_SECONDS, ErrorCode.TOO_SLOW),

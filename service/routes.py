@@ -50,6 +50,9 @@ FEED, MOST_FED = 1_000, 10_000
 LOG_UNITS, IMPORT_UNITS = 5, 20
 """Units that a match's log or file, and reading one, count in rate limits; all else counts 1."""
 
+IMPORT_BYTES = 5_000
+"""Bytes of a match file that count as a unit more."""
+
 READY = 2
 """Seconds in which the database must answer, for a process to be ready."""
 
@@ -236,6 +239,10 @@ async def import_match(request: Request) -> Response:
             raise Problem(
                 413, ErrorCode.BODY_TOO_LARGE, "a match file has at most {most} bytes", most=limits.FILE_BYTES
             )
+    if units := len(body) // IMPORT_BYTES:
+        if context.levels:
+            context.levels.clear()  # the newest are told
+        await context.count(units)
     known, head, read = await import_file(context, bytes(body))
     answer = {
         "match": head.match.id,
@@ -250,7 +257,7 @@ async def import_match(request: Request) -> Response:
 
 async def join_page(request: Request) -> Response:
     """Where the link of an invitation leads: what the match is, and how a client joins it."""
-    context = _new_context(request)
+    context = await _context(request)
     code = request.path_params["code"]
     head = await context.table.head(await context.table.invited_by(code), None)
     creator = head.match.player(head.match.first_seat)

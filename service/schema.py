@@ -429,7 +429,7 @@ class Mutation:
     async def seek(
         self,
         info: Info,
-        length: Annotated[int | None, strawberry.argument(description="Points, 1 to 99; null is a money game.")],
+        length: Annotated[int | None, strawberry.argument(description="Points, 1 to 99; null is a money game.")] = None,
         clock: Annotated[ClockInput | None, strawberry.argument(description="The clock; null is none.")] = None,
         rated: Annotated[bool, strawberry.argument(description="Whether ratings change.")] = False,
         seconds: Annotated[

@@ -36,6 +36,7 @@ from infra.ratings import Ratings
 from infra.signing import Head as SignedHead
 from infra.signing import Signer
 from infra.store import (
+    PAGE,
     Append,
     Conflict,
     Damaged,
@@ -868,10 +869,11 @@ class Table:
 
     async def _steps(self, match_id: str, after: int, until: int) -> AsyncIterator[Step]:
         match: Match | None = None
-        for recorded in await self._store.read(match_id, 0, until):
-            match = applied(match, recorded)
-            if recorded.seq > after:
-                yield Step(recorded, match)
+        for begin in range(0, until, PAGE):  # page by page: others have their turn while a long log is folded
+            for recorded in await self._store.read(match_id, begin, min(begin + PAGE, until)):
+                match = applied(match, recorded)
+                if recorded.seq > after:
+                    yield Step(recorded, match)
 
     async def _newest(self, match_id: str, row: MatchRow | None = None) -> Head | None:
         """The match as the store has it now, or as it had it when it gave `row`; None if there is none."""

@@ -4,6 +4,7 @@ end, or by not reading.
 
 import asyncio
 import ipaddress
+import logging
 import random
 import socket
 from collections import Counter
@@ -14,7 +15,8 @@ from typing import Any
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame, Opcode
@@ -37,6 +39,10 @@ SEND_BUFFER = 65_536
 
 TOO_SLOW = 4413
 """The code with which a websocket is closed that is not read."""
+
+_logger = logging.getLogger("uvicorn.error.http")
+_logger.addFilter(lambda record: record.levelno >= logging.ERROR)
+"""What is wrong with requests is told to who sent them: anybody could fill the log with it."""
 
 SERVICE_RESTART = 1012
 """The code with which a websocket is closed because the process stops (IANA's registry of close codes)."""
@@ -168,8 +174,11 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
     _headed = False
     """Whether its headers are there."""
     _late: asyncio.TimerHandle | None = None
+    _answered: RequestResponseCycle | None = None
+    """The request that is being answered, which others may wait behind."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.logger = _logger
         super().connection_made(transport)
         self.transport = self._gathering = _Gathering(transport, self.loop)  # type: ignore[assignment]
         self._inside = self.door.enter(self.client)
@@ -180,6 +189,10 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.pipeline.clear()
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True  # uvicorn tells only the request that came last
+            self._answered.message_event.set()
         self._unset_keepalive_if_required()
         self._forget_lateness()
         if self._inside:
@@ -208,7 +221,8 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._take(len(name) + len(value) + 32)
-        super().on_header(name, value)
+        if not self._headed:  # what comes after a body is no header, as who forwards it took it for none
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._headed = True
@@ -218,6 +232,10 @@ class BoundedHttp(_Impatient, HttpToolsProtocol):
         self._arrived = True
         self._forget_lateness()
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         self._gathering.flush()
@@ -333,6 +351,16 @@ class BoundedWebSocket(_Impatient, WebSocketsSansIOProtocol):
         elif not self.close_sent:  # empty ones count in no limit of bytes
             self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message has at most {limits.MESSAGE_PARTS} frames")
             self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:  # uvicorn would log it, with a traceback
+                self.conn.fail(CloseCode.INVALID_DATA, "a text is UTF-8")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
     def handle_ping(self) -> None:
         if self._stalled is None:

@@ -110,6 +110,12 @@ TAMPERED = {
     "a hash": ("UPDATE events SET hash = '00' WHERE seq = 4 AND match_id = ?", "wrong from seq 4"),
     "a row": ("UPDATE matches SET white_score = 2 WHERE id = ?", "lists say something else"),
     "a row that is behind": ("UPDATE matches SET version = version - 1 WHERE id = ?", "lists say something else"),
+    "a row that is ahead": ("UPDATE matches SET version = version + 5 WHERE id = ?", "lists say something else"),
+    "a log that lacks its end": (
+        "DELETE FROM events WHERE match_id = ?1 AND seq = (SELECT max(seq) FROM events WHERE match_id = ?1)",
+        "lists say something else",
+    ),
+    "a feed without a position": ("DELETE FROM feed WHERE ? > ''", "has lost the position of its feed"),
     "a row without a log": ("DELETE FROM events WHERE match_id = ?", "there is no log"),
     "a feed that ends too early": ("UPDATE feed SET position = position - 1 WHERE ? > ''", "and there is an event at"),
     "a feed that lacks an event": ("DELETE FROM events WHERE seq = 1 AND match_id = ?", "lacks 1 events"),
@@ -148,6 +154,7 @@ def test_a_store_is_verified_as_a_whole(stored: tuple[Path, str], tmp_path: Path
     assert checked.returncode == 1
     assert told in checked.stderr
     assert re.fullmatch(r"[12] matches: [12] problems\n", checked.stdout)
+    assert "Traceback" not in checked.stderr
 
 
 async def test_a_player_is_forgotten_and_the_log_stays_whole(tmp_path: Path) -> None:

@@ -663,6 +663,9 @@ async def test_media_types_are_read_in_any_case(server: Server, wire: httpx2.Asy
     for kind in ("application/json", "application/json; charset=utf-8", "Application/JSON", "APPLICATION/JSON"):
         response = await wire.post(server.url, content=ME, headers={"content-type": kind})
         assert response.json()["data"] == {"me": None}, kind
+    for kind in ("foo/application/json", "application/jsonx", "text/plain, application/json", "application/json x"):
+        response = await wire.post(server.url, content=ME, headers={"content-type": kind})
+        assert response.status_code == 400, kind
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])

@@ -10,7 +10,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from graphql import GraphQLNonNull, GraphQLObjectType, Undefined
 
+from service.schema import schema
 from tests.client import EVENT, STATE, Client, register
 from tests.server import Server
 
@@ -616,3 +618,16 @@ async def test_a_query_is_answered_over_get_as_over_post(guest: Guest, anonymous
     async with httpx2.AsyncClient(verify=False) as browser:
         response = await browser.get(anonymous.url, params={"query": query})
     assert response.json() == await anonymous.post(query)
+
+
+def test_what_may_be_null_may_be_left_out() -> None:
+    """The specification says so (GraphQL, 5.4.3), and a resolver without a default would fail."""
+    lacking = [
+        f"{type_.name}.{name}({argument}:)"
+        for type_ in schema._schema.type_map.values()
+        if isinstance(type_, GraphQLObjectType) and not type_.name.startswith("__")
+        for name, field in type_.fields.items()
+        for argument, given in field.args.items()
+        if not isinstance(given.type, GraphQLNonNull) and given.default is Undefined
+    ]
+    assert lacking == []

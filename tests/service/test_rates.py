@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 import pytest
 from graphql import GraphQLInputObjectType, GraphQLList, GraphQLNonNull
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from service import limits
 from service.auth import OPERATE, Tokens
-from service.limits import SUBSCRIPTIONS
+from service.limits import SUBSCRIPTION_BYTES, SUBSCRIPTIONS
 from service.schema import schema
 from tests.apps import key_set, studio_key, videau
 from tests.faults.processes import SECRETS
@@ -293,6 +294,7 @@ async def test_routes_count_and_are_problems_beyond(server: Server) -> None:
         '"address";r=39;t=1000',
         '"address";q=40;w=40000',
     )
+    assert (await Caller(server).http.get("/join/nope")).headers["ratelimit"] == '"address";r=39;t=1000'
     for left in range(34, 0, -5):
         missing = await caller.http.get("/matches/nope/events")
         assert missing.status_code == 404
@@ -386,6 +388,44 @@ async def test_a_subscription_counts_when_it_begins_and_its_events_say_nothing_o
             assert message["payload"] == {"data": {"matchEvents": {"seq": 1}}}
         message = await told(socket, "ask", ME)
         assert message["payload"]["extensions"]["limits"][0]["remaining"] == 30 - 1 - 2 - 1
+
+
+async def test_of_a_subscription_only_what_it_uses_is_kept_and_that_is_bounded(own_server: Server) -> None:
+    """Small JSON can be many objects in memory: variables that nothing reads are not kept."""
+    ann = await Caller(own_server).registered()
+    match_id = (await ann.post(CREATE)).json()["data"]["createMatch"]["match"]["id"]
+    before = psutil.Process(own_server.pid).memory_info().rss
+    async with acknowledged(ann) as socket:
+        for number in range(50):
+            message = await told(socket, f"{number}", WATCH, id=match_id, n=number, x=[[]] * 12_000)
+            assert message["type"] == "next"
+        assert psutil.Process(own_server.pid).memory_info().rss - before < 50 * 500_000, "a megabyte each"
+        await socket.send(json.dumps({"id": "0", "type": "complete"}))
+        message = await told(socket, "long", WATCH, id="x" * SUBSCRIPTION_BYTES)
+        assert message["payload"][0]["extensions"]["code"] == "QUERY_TOO_LONG"
+        assert str(SUBSCRIPTION_BYTES) in message["payload"][0]["message"]
+        message = await told(socket, "longer", WATCH + " # " + "x" * SUBSCRIPTION_BYTES, id=match_id)
+        assert message["payload"][0]["extensions"]["code"] == "QUERY_TOO_LONG"
+
+
+async def test_long_texts_earlier_versions_and_large_files_cost_what_they_take() -> None:
+    def units(query: str) -> int:
+        return limits.price_of(query, None).units
+
+    assert units('{ match(id: "m") { id } }') == 1
+    assert units('{ match(id: "m", version: 3) { id } }') == 10
+    assert units("{ " + " ".join(f'm{n}: match(id: "m", version: {n}) {{ id }}' for n in range(9)) + " }") == 90
+    assert units('{ match(id: "%s") { id } }' % ("x" * 90_000)) == 36
+    assert units("{ no GraphQL" + "x" * 90_000) == 36
+
+
+@pytest.mark.parametrize("field", ['x:"{}"', "{}: 1", "status: {}"])
+async def test_a_text_with_hundreds_of_faults_is_given_up_soon(server: Server, field: str) -> None:
+    """Each fault of an object is told with all of it, so that hundreds would take as long as all others together."""
+    faults = " ".join(field.format("y" * 270) for _ in range(300))
+    response = await Caller(server).post(f"{{ matches(filter: {{{faults}}}) {{ pageInfo {{ hasNextPage }} }} }}")
+    assert 1 <= len(response.json()["errors"]) <= 11
+    assert response.json()["extensions"]["cost"]["units"] >= 32
 
 
 # over all processes

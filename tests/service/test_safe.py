@@ -337,6 +337,76 @@ async def limits_status(server: Server, forwarded: str) -> int:
     return int((await exchanged(server, head.encode())).split()[1])
 
 
+async def test_what_follows_a_body_is_no_header(tmp_path: Path) -> None:
+    """A proxy that passes trailers on has not looked at them (RFC 9110, 6.5.1)."""
+    server = Server(tmp_path, VIDEAU_RATE_ADDRESS="3/30000", VIDEAU_TRUSTED_PROXIES="127.0.0.1")
+    server.start()
+
+    async def status(number: int) -> int:
+        head = "GET /limits HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-forwarded-for: 203.0.113.9\r\n"
+        trailers = f"x-forwarded-for: 198.51.100.{number}\r\nauthorization: Bearer x\r\n"
+        chunked = f"transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n{trailers}\r\n"
+        return int((await exchanged(server, (head + chunked).encode())).split()[1])
+
+    try:
+        assert [await status(number) for number in range(5)] == [200] * 3 + [429] * 2
+    finally:
+        server.kill()
+
+
+async def test_a_stream_ends_with_its_connection_whatever_waits_behind_it(own_server: Server) -> None:
+    """Who hangs up is gone, also if another request was sent on the same line meanwhile."""
+    ann, bob = await register(own_server.url, "Ann"), await register(own_server.url, "Bob")
+    match_id = await ann.create("{length: 1}")
+    before = await tasks(own_server)
+    ask = f"GET /matches/{match_id}/events HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n\r\n"
+    writers = []
+    for _ in range(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(own_server.base.rsplit(":", 1)[1]))
+        writers.append(writer)
+        writer.write(ask.encode())
+        await reader.readuntil(b"data: ")
+        writer.write(b"GET /keys HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert await tasks(own_server) >= before + 20
+    for writer in writers:
+        writer.close()
+    await bob.happens("joinMatch", f'matchId: "{match_id}"')  # what is written to them tells that they are gone
+    await play_out(random.Random(1), match_id, ann, bob, turns=2)
+    await bob.close()
+    await ann.close()
+    async with asyncio.timeout(10):
+        while await tasks(own_server) > before + 5:  # one or two are those of play
+            await asyncio.sleep(0.05)
+
+
+async def tasks(server: Server) -> int:
+    async with httpx2.AsyncClient(base_url=server.base, verify=False) as http:
+        found = re.search(r"^videau_tasks (\d+)", (await http.get("/metrics")).text, re.MULTILINE)
+        assert found
+        return int(found[1])
+
+
+async def test_what_nobody_can_read_gets_not_into_the_log(own_server: Server) -> None:
+    """Anybody could fill it: bytes that are no HTTP, and a websocket's text that is no UTF-8."""
+    assert (await exchanged(own_server, b"\x00\x01\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+    frame = b"\x81\x82\x00\x00\x00\x00\xff\xfe"
+    answer = await exchanged(own_server, handshake() + frame)
+    if b"\x03\xef" not in answer:  # 1007; bytes behind a handshake may be lost, so the frame comes by itself too
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(own_server.base.rsplit(":", 1)[1]))
+        writer.write(handshake())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(frame)
+        assert b"\x03\xef" in await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+    assert own_server.stop() == ""
+
+
+async def test_no_redirection_leads_to_a_host_that_a_request_names(own_server: Server) -> None:
+    answer = await exchanged(own_server, b"GET /keys/ HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert b"evil" not in answer
+
+
 def handshake(**headers: bytes) -> bytes:
     """What opens a websocket, with headers of whatever bytes."""
     given = {
