@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from infra.histogram import Histogram
@@ -59,6 +59,10 @@ class Unavailable(Exception):
 
 class Damaged(Unavailable):
     """What is stored is not what was written, and waiting will not mend it."""
+
+
+class Unreachable(Unavailable):
+    """No server is there that lets anybody in: it has not started yet, or has been stopped."""
 
 
 class _Job:
@@ -140,10 +144,10 @@ class Database:
         """As `write`, for `work` that is a single statement in PostgreSQL: a transaction in one round trip."""
         return await self._run(self._writer, self._engine if self.is_sqlite else self._single, work, patience)
 
-    def read_now(self, query: Callable[[Connection], T]) -> T:
+    def read_now(self, query: Callable[[Connection], T], patience: float = PATIENCE) -> T:
         """As `read`, in the thread of the caller."""
         try:
-            return self._attempt(self._single, lambda connection, tries: query(connection), _Job(PATIENCE))
+            return self._attempt(self._single, lambda connection, tries: query(connection), _Job(patience))
         finally:
             self._close(self._single)
 
@@ -231,6 +235,8 @@ class Database:
 
     def _explained(self, error: DBAPIError) -> Unavailable:
         cause = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+        if not self.is_sqlite and _is_of_connecting(error):
+            return Unreachable(f"the database {self.name} cannot be used: {cause}")
         if "locked" in cause:
             return Unavailable(f"the database {self.name} is locked by another program")
         if "not a database" in cause or "malformed" in cause:
@@ -242,6 +248,19 @@ class Database:
         if "readonly" in cause or "read-only" in cause:
             return Unavailable(f"the database {self.name} is read-only: {cause}")
         return Unavailable(f"the database {self.name} cannot be used: {cause}")
+
+
+_NOT_YET = ("starting up", "shutting down", "not yet accepting", "too many", "remaining connection")
+"""What a server says that lets nobody in for now (FATAL, as when a user or a database is not there)."""
+
+
+def _is_of_connecting(error: DBAPIError) -> bool:
+    """Whether nobody was there, or nobody is let in for now; errors of connecting have no codes."""
+    told = str(error.orig)
+    if not isinstance(error, OperationalError) or getattr(error.orig, "sqlstate", None):
+        return False
+    missing = "connection" in told or "resolve host" in told
+    return missing and ("FATAL" not in told or any(each in told for each in _NOT_YET))
 
 
 def _passes(error: DBAPIError) -> bool:

@@ -26,7 +26,7 @@ from domain.board import Color
 from infra import traces
 from infra.append import Append, Conflict, Key, KeyTaken, commit, match_row
 from infra.apps import AppStore
-from infra.database import PATIENCE, Damaged, Database, Unavailable
+from infra.database import PATIENCE, Damaged, Database, Unavailable, Unreachable
 from infra.histogram import Histogram
 from infra.log import Recorded, decode_event, decode_time, encode_line, encode_time, replay
 from infra.migrations import EMPTY, SchemaError, migrate, schema_problem
@@ -115,7 +115,7 @@ class SqlStore:
     """The store in a database. Its methods are for one event loop; what blocks runs in threads of its own."""
 
     def __init__(self, url: URL, *, create: bool = False) -> None:
-        """Open the database; a new SQLite file gets its tables if `create`.
+        """Open the database; if `create`, a new SQLite file gets its tables, and a server may not be there yet.
 
         Raises Unavailable, also for a database whose tables are older or newer than this program.
         """
@@ -124,7 +124,12 @@ class SqlStore:
         file = self._database.file
         if file is not None and not create and not file.exists():
             raise Unavailable(f"there is no database at {file}")
-        problem = self._database.read_now(schema_problem)
+        try:
+            problem = self._database.read_now(schema_problem, 1.0 if create else PATIENCE)
+        except Unreachable:
+            if not create:
+                raise
+            problem = None  # until it is there, all are told what it says now
         if problem == EMPTY and create and file is not None:
             try:
                 migrate(url)

@@ -124,7 +124,7 @@ def create_app(settings: Settings) -> Starlette:
     app.router.redirect_slashes = False  # it would lead to whatever host a request names
     app.state.new_context = new_context
     app.state.rates = rates
-    app.state.audiences, app.state.onlookers = endpoint.audiences, endpoint.onlookers
+    app.state.endpoint, app.state.audiences, app.state.onlookers = endpoint, endpoint.audiences, endpoint.onlookers
     app.state.drain = drain
     return app
 

@@ -66,9 +66,12 @@ def main() -> None:
 def serve(database_url: str | None, host: str | None, port: int | None) -> None:
     """Serve the GraphQL API."""
     from service.app import create_app, create_server  # here, so that the other commands start faster
+    from service.errors import logger
     from service.logs import log_as_json
 
     settings = _settings(database_url=database_url, host=host, port=port)
+    if settings.log == "json":
+        log_as_json()
     try:
         traces.start(os.environ)
     except ImportError as error:
@@ -77,6 +80,9 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         app = create_app(settings)
         SqlStore(settings.url, create=True)
     except (SettingsError, Unavailable) as error:
+        if settings.log == "json":
+            logger.error("%s", error)
+            sys.exit(1)
         _fail(str(error))
     bound = listener(settings.host, settings.port)
     address = f"http://{settings.host}:{bound.getsockname()[1]}"
@@ -88,8 +94,6 @@ def serve(database_url: str | None, host: str | None, port: int | None) -> None:
         "Ctrl-C stops it."
     )
     sys.stdout.flush()
-    if settings.log == "json":
-        log_as_json()
     create_server(app, settings, app.state.drain).run(sockets=[bound])
 
 

@@ -327,12 +327,18 @@ class Endpoint(GraphQL[Context, None]):
         """Where documents are found that are sent by their hash."""
         self.subscriptions = Counter[str]()
         """How many subscriptions each player has at this process."""
+        self.websockets = 0
+        """How many are open."""
         self._new_context = new_context
         self._introspection = introspection
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await super().__call__(scope, receive, send)
+            self.websockets += 1
+            try:
+                await super().__call__(scope, receive, send)
+            finally:
+                self.websockets -= 1
             return
         request = Request(scope, _bounded(receive))
         try:

@@ -186,6 +186,11 @@ class Lobby:
         if hall := self._halls.get(channel.removeprefix(CHANNEL)):
             hall.rung.set()
 
+    @property
+    def watchers(self) -> int:
+        """How many watch a lobby here."""
+        return sum(max(1, len(each)) for hall in self._halls.values() for each in hall.watchers.values())
+
     def close(self) -> None:
         """Look no more."""
         for hall in self._halls.values():

@@ -34,7 +34,7 @@ class _Process(Collector):
         yield from self._of_clocks()
         rates = self._state.rates
         yield GaugeMetricFamily(
-            "videau_rates_shared", "Whether Redis has the rate limits' buckets", rates.buckets.connected
+            "videau_rates_shared", "Whether Redis had the rate limits' buckets when asked last", rates.buckets.connected
         )
         yield GaugeMetricFamily("videau_tasks", "Tasks of asyncio: about one a connection", len(asyncio.all_tasks()))
         yield _counter("videau_rate_limited", "Requests refused by rate limits", ["limit"], rates.refused)
@@ -72,10 +72,18 @@ class _Process(Collector):
             yield CounterMetricFamily("videau_rings_received", "Rings of other processes", bus.received)
             yield GaugeMetricFamily("videau_rings_waiting", "Rings that have not been sent", bus.waiting)
         yield GaugeMetricFamily("videau_matches_watched", "Matches that somebody watches here", len(table.windows))
-        watchers = GaugeMetricFamily("videau_watchers", "Who watches a match here, and how served", labels=["served"])
+        watchers = GaugeMetricFamily(
+            "videau_watchers", "Who watches a match here, together or alone, a lobby, or notices", labels=["served"]
+        )
         watchers.add_metric(["together"], audiences.watchers)
         watchers.add_metric(["alone"], table.watchers)
+        watchers.add_metric(["lobby"], table.lobby.watchers)
+        watchers.add_metric(["notices"], table.notices.watchers)
         yield watchers
+        connections = GaugeMetricFamily("videau_connections", "Websockets and streams that are open", labels=["kind"])
+        connections.add_metric(["websocket"], self._state.endpoint.websockets)
+        connections.add_metric(["stream"], len(self._state.drain.streams))
+        yield connections
         yield GaugeMetricFamily("videau_audiences", "Executions that watchers share", len(audiences))
         yield _histogram(
             "videau_fanout_seconds",

@@ -132,6 +132,11 @@ class Notices:
         """Ring for what is new beside a match, here and elsewhere."""
         self._bus.publish(CHANNEL + match_id, 0)
 
+    @property
+    def watchers(self) -> int:
+        """How many watch what is beside a match here."""
+        return sum(board.watchers for board in self._boards.values())
+
     def close(self) -> None:
         """Tell nothing more."""
         for task in (*self._tasks, *filter(None, [self._polling, self._writing])):

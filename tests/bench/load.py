@@ -301,7 +301,8 @@ async def put(
         load.changed = lambda slot, match: tell(json.dumps({"slot": slot, "match": match}).encode() + b"\n")
         for slot, game in enumerate(load.slots):
             load.changed(slot, game.id)
-        assert await process.stdout.readline() == b"watching\n"
+        if await process.stdout.readline() != b"watching\n":
+            raise click.ClickException("nobody can watch")
 
         gc.collect()
         gc.disable()  # all that it has is kept for the proof: to look through it for garbage would keep players waiting
@@ -325,8 +326,10 @@ async def put(
         gc.enable()
         ends = {game.id: game.state["version"] for game in load.slots}
         tell(json.dumps({"end": ends}).encode() + b"\n")
-        report = msgspec.json.decode(await process.stdout.readline(), type=Report)
-        await process.wait()
+        line = await process.stdout.readline()
+        if await process.wait():
+            raise click.ClickException("nobody could watch any more")
+        report = msgspec.json.decode(line, type=Report)
         if report.faults:
             raise AssertionError("\n".join(report.faults))
         for _ in range(100):  # until it has noticed that all have gone

@@ -36,6 +36,9 @@ WATCHED = DOCUMENT.replace("seq at", "seq at hash", 1)
 _PATIENCE = 30.0
 """Seconds that they have in the end, until all of them have all events."""
 
+_REFUSED = (" 429 ", "4429", "RATE_LIMITED", "TOO_MANY")
+"""What says that a service serves no more to this address."""
+
 _UPGRADE = (
     "GET /graphql HTTP/1.1\r\nhost: {host}\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
     "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n"
@@ -351,6 +354,11 @@ class Watchers:
                 try:
                     watcher.read()
                 except (OSError, Cut) as error:
+                    if any(each in str(error) for each in _REFUSED):
+                        sys.exit(
+                            f"the service serves no more to this address ({error}): ask for less, or start it with "
+                            "VIDEAU_CONNECTIONS_PER_ADDRESS=off, and VIDEAU_RATE_ADDRESS, _PLAYER and _REGISTRATION=off"
+                        )
                     self._cut_by_them[str(error)] += 1
                     watcher.close()
                     self._return(watcher, error.pause if isinstance(error, Cut) else 0.0)

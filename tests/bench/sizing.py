@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 import uvloop
 
 from tests.bench.light import Delays
@@ -26,6 +27,7 @@ THOUGHT = 5.0
 """Seconds from one command of a match to the next, where people play."""
 
 
+@click.command()
 def main() -> None:
     """Measure, then print."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)

@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import aclosing, closing
+from contextlib import AsyncExitStack, aclosing, closing
 from pathlib import Path
 
 import httpx2
@@ -137,6 +137,33 @@ async def test_watchers_and_the_delay_of_fanning_out(server: Server, guest) -> N
             if line.startswith("id: 1"):
                 break
         await until(server, "videau_watchers", alone + 1, served="alone")
+
+
+async def test_all_who_are_connected_and_what_they_watch(server: Server, guest) -> None:
+    """Whoever looks at a lobby costs as much memory as who watches a match; and who only has a socket open."""
+    ann = await guest("Ann")
+    match_id = await ann.create("{length: 3}")
+    before = await told(server)
+    async with AsyncExitStack() as stack:
+        for kind, query in (
+            ("lobby", "subscription { lobby { __typename } }"),
+            ("lobby", "subscription { lobby { __typename } }"),
+            ("notices", f'subscription {{ matchNotices(matchId: "{match_id}") {{ __typename }} }}'),
+        ):
+            watching = (await told(server))("videau_watchers", served=kind)
+            socket = await ann.open_socket()
+            stack.push_async_callback(socket.close)
+            await socket.send(json.dumps({"id": "1", "type": "subscribe", "payload": {"query": query}}))
+            await until(server, "videau_watchers", watching + 1, served=kind)
+        assert (await told(server))("videau_connections", kind="websocket") == (
+            before("videau_connections", kind="websocket") + 3
+        )
+    async with asyncio.timeout(DEADLINE):
+        while (now := await told(server))("videau_connections", kind="websocket") > before(
+            "videau_connections", kind="websocket"
+        ):
+            await asyncio.sleep(0.02)
+    assert now("videau_watchers", served="lobby") == before("videau_watchers", served="lobby")
 
 
 async def test_labels_are_of_closed_lists(server: Server, guest) -> None:
