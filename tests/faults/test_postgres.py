@@ -57,11 +57,12 @@ async def test_while_postgresql_is_paused_commands_are_told_so_and_watchers_wait
 
 
 async def test_a_process_that_starts_before_postgresql_serves_when_that_is_there(
-    tmp_path: Path, shared: dict[str, str], own_postgres: PostgresServer
+    tmp_path: Path, own_postgres: PostgresServer
 ) -> None:
     """It is alive and not ready meanwhile: nothing restarts it, and nothing needs to."""
+    server = Server(tmp_path, **SECRETS, VIDEAU_DATABASE_URL=own_postgres.create_database())
+    assert server.videau("migrate").returncode == 0
     own_postgres.stop("immediate")
-    server = Server(tmp_path, **SECRETS, **shared)
     try:
         await asyncio.to_thread(server.start)
         async with httpx2.AsyncClient(base_url=server.base, timeout=30, verify=False) as http:

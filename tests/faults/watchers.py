@@ -111,7 +111,9 @@ class Watcher:
                     case "connection_ack":
                         pass
                     case "next":
-                        assert "errors" not in message["payload"], message
+                        if errors := message["payload"].get("errors"):
+                            assert {error["extensions"]["code"] for error in errors} == {"UNAVAILABLE"}, message
+                            raise Cut(message)
                         event = message["payload"]["data"]["matchEvents"]
                         yield event["seq"], event["hash"]
                     case "error":
