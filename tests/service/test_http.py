@@ -69,6 +69,16 @@ def test_the_description_is_valid_openapi() -> None:
     validate(SPEC)
 
 
+def test_every_route_that_counts_says_what_comes_beyond_its_limit() -> None:
+    """All but those that a probe and Prometheus ask (README, Limits)."""
+    answers = {path: next(iter(methods.values()))["responses"] for path, methods in SPEC["paths"].items()}
+    assert {path for path, responses in answers.items() if "429" not in responses} == {
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    }
+
+
 def test_every_route_is_described_and_every_description_is_a_route(tmp_path: Path) -> None:
     app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/videau.db"))
     served = {
